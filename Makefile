@@ -8,6 +8,7 @@
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make azure    stores and a table on Azurite, fetched the first time
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
+# make spark-stores  tables on HDFS and S3, written and read by Spark; jars are fetched the first time
 # make hbase    the HBase index on a real HBase, in turns with Apache Hudi's; fetched the first time
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
 # make hudi-rs  hudi-rs 0.6, built by cargo, and pyhudi write and read the same tables in turns
@@ -33,7 +34,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
+.PHONY: demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs spark-stores zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -115,6 +116,11 @@ hdfs: build
 	$(BIN)/python -m tests.support.hdfs --fetch
 	$(BIN)/python -m pytest -m hdfs tests/contracts tests/interop
 
+spark-stores: build
+	$(BIN)/python -m tests.support.hdfs --fetch
+	$(BIN)/python -m tests.support.spark_s3 --fetch
+	$(BIN)/python -m pytest -p no:xdist -m 'spark and (hdfs or s3a)' tests/spark
+
 hbase: build
 	$(BIN)/python -m tests.support.hbase --fetch
 	$(BIN)/python -m pytest -p no:xdist -m hbase tests/interop/test_hbase.py
@@ -153,7 +159,7 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not azure and not hbase and not hdfs and not zookeeper and not hudi_rs' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not azure and not hbase and not hdfs and not s3a and not zookeeper and not hudi_rs' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}

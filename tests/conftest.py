@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pyhudi.write import table_creation
+from tests.support import spark_s3
 from tests.support.not_run import (  # noqa: F401
     pytest_deselected,
     pytest_make_collect_report,
@@ -54,8 +55,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """The one session of a process: two slots, three attempts a task, batches of a thousand rows.
+def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The one session of a process: two slots, three attempts a task, batches of a thousand rows;
+    with the jars of S3 if a test needs them.
 
     No test stops it: a session built elsewhere would be this one, and its end the end of all.
     """
@@ -68,8 +70,10 @@ def spark() -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    needs_s3 = any(item.get_closest_marker("s3a") for item in request.session.items)
     session = (
         SparkSession.builder.master("local[2,3]")
+        .config("spark.jars", spark_s3.jars() if needs_s3 else "")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

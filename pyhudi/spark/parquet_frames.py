@@ -2,8 +2,9 @@
 
 The transfer of rows from the JVM to Python costs more than processing them, so the rows of an
 unmodified `spark.read.parquet` frame are read without the JVM.  Used only where both ways are
-certain to return the same rows: flat columns whose types Spark and Arrow read identically, local
-files, a plan of one file relation without partition columns, nothing cached.
+certain to return the same rows: flat columns whose types Spark and Arrow read identically, a plan
+of one file relation without partition columns, nothing cached; files of the local disk, or of the
+table's store if sizes and times there are those that Spark has listed.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 from pyspark.sql import DataFrame
 
+from pyhudi.errors import PyhudiError
+from pyhudi.spark.frame_files import FrameFiles, frame_files
 from pyhudi.spark.frames import is_connect
+from pyhudi.storage.filesystem import FileSystem
 
 _ALIKE: Final = frozenset(
     [pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary()]
@@ -35,6 +38,7 @@ _FIRST_YEAR: Final = 1900
 class RowGroups:
     """Some row groups of one file, and the columns to read."""
 
+    fs: FileSystem
     path: str
     groups: tuple[int, ...]
     columns: tuple[str, ...]
@@ -42,33 +46,43 @@ class RowGroups:
 
 
 def row_groups(
-    frame: DataFrame, schema: pa.Schema, columns: Sequence[str], *, rows: int
+    frame: DataFrame,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    store: FileSystem | None = None,
 ) -> list[RowGroups] | None:
     """The frame's rows as ranges of row groups of about `rows` rows each; None if Spark must read
     them.
 
-    schema: the schema of the frame.  Cost: one footer per file.
+    schema: the schema of the frame.  store: a file system whose store may also hold the files.
+    Cost: one footer per file; on that store, also a listing per folder.
     """
-    paths = _plain_files(frame)
-    if paths is None:
+    files = _plain_files(frame, store)
+    if files is None:
         return None
     fields = [field for field in schema if field.name in set(columns)]
     if len({field.name for field in fields}) != len(fields):
         return None
     found: list[RowGroups] = []
-    for path in paths:
+    for path in files.paths:
         try:
-            with pq.ParquetFile(path) as file:
+            with _opened(files.fs, path) as file:
                 if not _reads_alike(file, fields):
                     return None
-                found += _stretches(path, file.metadata, [f.name for f in fields], rows)
-        except (OSError, pa.ArrowException):
+                found += _stretches(files.fs, path, file.metadata, [f.name for f in fields], rows)
+        except (OSError, pa.ArrowException, PyhudiError):
             return None  # left to Spark, which reports the error
     return found
 
 
-def _plain_files(frame: DataFrame) -> list[str] | None:
-    """Paths of the local Parquet files that a frame reads; None for any other frame."""
+def _opened(fs: FileSystem, path: str) -> pq.ParquetFile:
+    return pq.ParquetFile(fs.arrow_file(path), pre_buffer=True)
+
+
+def _plain_files(frame: DataFrame, store: FileSystem | None) -> FrameFiles | None:
+    """The Parquet files that a frame reads; None for a frame that does anything else."""
     if is_connect(frame) or frame.isStreaming:
         return None
     java: Any = frame._jdf
@@ -82,10 +96,7 @@ def _plain_files(frame: DataFrame) -> list[str] | None:
         return None
     if not relation.partitionSchema().isEmpty() or relation.bucketSpec().isDefined():
         return None
-    urls = [urlsplit(url) for url in frame.inputFiles()]
-    if any(url.scheme != "file" or url.netloc for url in urls):
-        return None
-    return [unquote(url.path) for url in sorted(urls)]
+    return frame_files(relation.location(), store)
 
 
 def _reads_alike(file: pq.ParquetFile, fields: Sequence[pa.Field]) -> bool:
@@ -125,7 +136,7 @@ def _is_recent(metadata: pq.FileMetaData, name: str) -> bool:
 
 
 def _stretches(
-    path: str, metadata: pq.FileMetaData, columns: Sequence[str], rows: int
+    fs: FileSystem, path: str, metadata: pq.FileMetaData, columns: Sequence[str], rows: int
 ) -> list[RowGroups]:
     """Ranges of row groups of a file; small adjacent row groups are combined."""
     found: list[RowGroups] = []
@@ -135,16 +146,16 @@ def _stretches(
         groups.append(group)
         row_count += metadata.row_group(group).num_rows
         if row_count >= rows:
-            found.append(RowGroups(path, tuple(groups), tuple(columns), first))
+            found.append(RowGroups(fs, path, tuple(groups), tuple(columns), first))
             first, row_count, groups = first + row_count, 0, []
     if row_count:
-        found.append(RowGroups(path, tuple(groups), tuple(columns), first))
+        found.append(RowGroups(fs, path, tuple(groups), tuple(columns), first))
     return found
 
 
 def read_row_groups(stretch: RowGroups, *, rows: int) -> Any:
     """The rows of a range as record batches of at most `rows` rows."""
-    with pq.ParquetFile(stretch.path) as file:
+    with _opened(stretch.fs, stretch.path) as file:
         yield from file.iter_batches(
             batch_size=rows, row_groups=list(stretch.groups), columns=list(stretch.columns)
         )

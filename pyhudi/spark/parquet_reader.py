@@ -3,7 +3,7 @@
 Python would only add the cost of transfer for rows that need no merge, and Spark pushes its
 columns and filters down to its own reader.  Used only where that reader is certain to return the
 same rows: the file has the current column types of the table, the scan has no filter, and
-the file is local with a name that is not a glob pattern.
+the session can open the file, whose name is not a glob pattern.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.avro_schema import avro_to_arrow
@@ -28,8 +29,10 @@ from pyhudi.read.scan_plan import ReadTask, ScanPlan
 from pyhudi.read.table_schema import user_columns
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import META_COLUMNS, PARTITION_PATH, InstantTime
-from pyhudi.spark.frames import quoted
+from pyhudi.spark.frames import is_connect, quoted
+from pyhudi.spark.listed_files import listed_frame
 from pyhudi.spark.merged_reader import RESERVED, place_columns, salt_for, without_replaced
+from pyhudi.spark.store_access import StoreAccess
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.filesystem import FileSystem
 
@@ -44,6 +47,9 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
 }
+
+
+_LOCAL: Final = StoreAccess()
 
 
 class Reader(Enum):
@@ -75,13 +81,15 @@ class Readers:
         return [task for task, chosen in found if chosen.reader is reader]
 
 
-def choose_readers(state: TableState, plan: ScanPlan, *, bytes_min: int) -> Readers:
+def choose_readers(
+    state: TableState, plan: ScanPlan, *, bytes_min: int, access: StoreAccess = _LOCAL
+) -> Readers:
     """The reader of each slice of a plan.
 
     bytes_min: with fewer bytes in the base files of slices with logs, pyhudi reads these slices:
     Spark's reader would need another job.
     """
-    reason = _reason_of_plan(state, plan)
+    reason = _reason_of_plan(state, plan) or access.reason
     types = _FileTypes(state, plan.schema)
     found = [SliceReader(Reader.PYHUDI, reason)] * len(plan.tasks)
     if reason:
@@ -116,8 +124,6 @@ def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
         return "the scan has no columns or slices"
     if not state.config.has_meta_columns:
         return "the table has no meta columns"
-    if not state.fs.url.startswith("/"):
-        return "the table is not on a local file system"
     names = plan.tasks[0].spec.table.names
     if len({name.lower() for name in names}) != len(names):
         return "the names of two columns differ only in case"
@@ -199,23 +205,30 @@ def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:
     )
 
 
-def native_frame(spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]) -> DataFrame:
+def native_frame(
+    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask], access: StoreAccess
+) -> DataFrame:
     """The rows of the base files of tasks, with the columns of the plan."""
-    frame, columns = _base_files(spark, plan, tasks)
+    frame, columns = _base_files(spark, plan, tasks, access)
     return frame.select(*columns)
 
 
 def merged_frame(
-    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask], replaced: DataFrame, salt: str
+    spark: SparkSession,
+    plan: ScanPlan,
+    tasks: Sequence[ReadTask],
+    access: StoreAccess,
+    replaced: DataFrame,
+    salt: str,
 ) -> DataFrame:
     """As `native_frame`, less the rows whose bitmaps are in `replaced`."""
-    frame, columns = _base_files(spark, plan, tasks)
+    frame, columns = _base_files(spark, plan, tasks, access)
     placed = frame.select("*", *place_columns(salt))
     return without_replaced(placed, replaced).select(*columns)
 
 
 def _base_files(
-    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask]
+    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask], access: StoreAccess
 ) -> tuple[DataFrame, list[Column]]:
     """Base files as a frame, and the columns of the plan as expressions over it."""
     by_partition = tasks[0].partition_values
@@ -224,9 +237,7 @@ def _base_files(
     by_path = any(name in by_partition for name in plan.schema.names)
     if by_path and PARTITION_PATH not in names:
         fields.append(pa.field(PARTITION_PATH, pa.string()))
-    paths = [f"file://{task.fs.url}/{task.slice.base.path}" for task in tasks if task.slice.base]
-    reader = spark.read.schema(to_spark(pa.schema(fields))).options(**_OPTIONS)
-    frame = reader.parquet(*paths)
+    frame = _read_files(spark, tasks, to_spark(pa.schema(fields)), access)
     columns = []
     for field, spark_field in zip(plan.schema, to_spark(plan.schema).fields, strict=True):
         if field.name in by_partition:
@@ -234,6 +245,16 @@ def _base_files(
         else:
             columns.append(F.col(quoted(field.name)))
     return frame, columns
+
+
+def _read_files(
+    spark: SparkSession, tasks: Sequence[ReadTask], schema: StructType, access: StoreAccess
+) -> DataFrame:
+    files = {access.of(t.fs, t.slice.base.path): t.slice.base for t in tasks if t.slice.base}
+    if access.is_listed_by_spark or is_connect(spark):
+        return spark.read.schema(schema).options(**_OPTIONS).parquet(*files)
+    sizes = {url: base.size_bytes for url, base in files.items()}
+    return listed_frame(spark, sizes, schema, _OPTIONS)
 
 
 def _partition_value(name: str, spark_field: Any, tasks: Sequence[ReadTask]) -> Column:

@@ -21,7 +21,7 @@ from pyhudi.spark.job_submission import ship
 from pyhudi.spark.parquet_frames import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.types import to_arrow
 from pyhudi.spark.worker import Batches, TaskOrder
-from pyhudi.storage.spill import Staging
+from pyhudi.storage.spill import FileStaging, Staging
 from pyhudi.write.input.batch import (
     PART_ROWS,
     BatchChunk,
@@ -44,7 +44,9 @@ class SparkRows:
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         work = StageWork(plan, staging)
-        stretches = row_groups(self.frame, self.schema, plan.schema.names, rows=PART_ROWS)
+        names = plan.schema.names
+        store = staging.fs if isinstance(staging, FileStaging) else None
+        stretches = row_groups(self.frame, self.schema, names, rows=PART_ROWS, store=store)
         if stretches is not None:
             cuts = [FileCut(work, stretch) for stretch in stretches]
             found = engine.run(stage_file, cuts, label="key")

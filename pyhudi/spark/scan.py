@@ -25,11 +25,13 @@ from pyhudi.spark.job_submission import remote
 from pyhudi.spark.merged_reader import BITMAPS, bitmaps
 from pyhudi.spark.parquet_reader import (
     Reader,
+    Readers,
     SliceReader,
     choose_readers,
     merged_frame,
     native_frame,
 )
+from pyhudi.spark.store_access import StoreAccess, store_access
 from pyhudi.spark.types import as_spark, spark_batches, to_spark
 from pyhudi.spark.worker import Batches, TaskOrder
 
@@ -92,29 +94,42 @@ class SparkScanPlan:
 
 def explain_scan(spark: SparkSession, state: TableState, plan: ScanPlan) -> SparkScanPlan:
     """The plan of `scan_frame`."""
-    return SparkScanPlan(plan, choose_readers(state, plan, bytes_min=_bytes_min(spark)).slices)
+    return SparkScanPlan(plan, _readers(spark, state, plan, _access(spark, plan)).slices)
 
 
 def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFrame:
     """The rows of a plan.  Every use of the frame reads the snapshot of the plan."""
-    readers = choose_readers(state, plan, bytes_min=_bytes_min(spark))
+    access = _access(spark, plan)
+    readers = _readers(spark, state, plan, access)
     plain = readers.tasks(plan, Reader.SPARK)
     logged = readers.tasks(plan, Reader.SPARK_AND_LOGS)
     work = [SliceWork(task) for task in readers.tasks(plan, Reader.PYHUDI)]
     work += [SliceWork(task, logged_only=True) for task in logged]
     frames = []
     if plain:
-        frames.append(native_frame(spark, plan, plain))
+        frames.append(native_frame(spark, plan, plain, access))
     if logged:
         replaced = _replaced_frame(spark, logged, readers.salt)
-        frames.append(merged_frame(spark, plan, logged, replaced, readers.salt))
+        frames.append(merged_frame(spark, plan, logged, access, replaced, readers.salt))
     if work or not frames:
         frames.append(_arrow_frame(spark, plan, work))
     return reduce(lambda one, other: one.union(other), frames)
 
 
-def _bytes_min(spark: SparkSession) -> int:
-    return int(spark.conf.get(BYTES_MIN, None) or _BYTES_MIN)
+def _readers(
+    spark: SparkSession, state: TableState, plan: ScanPlan, access: StoreAccess
+) -> Readers:
+    bytes_min = int(spark.conf.get(BYTES_MIN, None) or _BYTES_MIN)
+    return choose_readers(state, plan, bytes_min=bytes_min, access=access)
+
+
+def _access(spark: SparkSession, plan: ScanPlan) -> StoreAccess:
+    """How the session opens the table's files."""
+    for task in plan.tasks:
+        base = task.slice.base
+        if base is not None and base.path.endswith(".parquet"):
+            return store_access(spark, task.fs, base.path)
+    return StoreAccess()
 
 
 def _arrow_frame(spark: SparkSession, plan: ScanPlan, work: Sequence[SliceWork]) -> DataFrame:
