@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.api.input_conversion import count_of, text_of
+from pyhudi.api.input_conversion import count_of, required_text, text_of
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.index.expression_build import ExpressionRequest
-from pyhudi.index.index_creation import IndexCreation
+from pyhudi.index.file_stats_build import StatsRequest
+from pyhudi.index.index_creation import IndexCreation, IndexRequest
 from pyhudi.index.maintenance.rebuild import ReportProgress, silent
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats, index_entries, index_stats
+from pyhudi.index.record_build import RecordRequest
+from pyhudi.index.secondary_build import SecondaryRequest
+from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
 from pyhudi.metadata.record_index.lookup_explain import explain_lookup
-from pyhudi.operations import (
-    expression_index,
-    external_indexes,
-    record_index,
-    secondary_index,
-)
+from pyhudi.operations import external_indexes, metadata_indexes, record_index
 from pyhudi.operations.external_indexes import rebuild_store, rebuild_store_plan
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime, as_bound, as_instant
 from pyhudi.services.indexing.index_lookup import index_that_answers, lookup
 from pyhudi.storage.filesystem import FileSystem
+
+INDEX_KINDS: Final = (
+    "record", "column_stats", "partition_stats", "bloom_filters", "secondary", "expression",
+)  # fmt: skip
+"""Kinds of index that `TableIndex.create` builds."""
 
 
 class TableIndex:
@@ -180,50 +185,79 @@ class TableIndex:
     def create(
         self,
         kind: str,
-        column: str,
+        column: str | Sequence[str] | None = None,
         *,
         name: str | None = None,
         expression: str | None = None,
-        using: str = "column_stats",
+        using: str | None = None,
         options: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> IndexCreation:
-        """Create an index on a column; kind: "secondary" or "expression" (table versions 8 and 9).
+        """Create an index of the metadata table, which every later write maintains.
 
-        name: of the index; None: one made of the column's.  The index is built from the newest
-        snapshot, and every later write maintains it.  A secondary index needs a record index.
+        kind: "record", "bloom_filters" or "column_stats"; at table versions 8 and 9 also
+        "partition_stats", "secondary" or "expression".  column: of a secondary or expression index;
+        one or several of column statistics at 8 and 9, where None means those in
+        `hoodie.metadata.index.column.stats.column.list` or else the first 32.  The index is built
+        from the newest snapshot.  A secondary index needs a record index, partition statistics need
+        column statistics.
+        name: of a secondary or expression index; None: one made of the column's.
         expression: the function of the column that an expression index describes, such as
         "from_unixtime"; options: its arguments, such as {"format": "yyyy-MM-dd"}; using:
-        "column_stats" for ranges, "bloom_filters" for filters of the function's values in a file.
-        Cost: reads the key column and the indexed column of the table.  Raises UserError,
-        SchemaError, UnsupportedTableError, and IndexNotReadyError while a write is pending.
+        "column_stats" (the default) for ranges, "bloom_filters" for filters of the function's
+        values in a file.
+        Cost: record: reads the key column; secondary and expression: also the indexed column;
+        others: the footer of every base file and every log.  Raises UserError, SchemaError,
+        UnsupportedTableError, and IndexNotReadyError while a write is pending.
         """
-        match text_of(kind, "kind"):
-            case "secondary":
-                return secondary_index.create_index(
-                    self._fs, self._options, self._engine, column, text_of(name, "name"),
-                    dry_run=dry_run,
-                )  # fmt: skip
-            case "expression":
-                request = _expression_request(column, name, expression, using, options or {})
-                return expression_index.create_on_expression(
-                    self._fs, self._options, self._engine, request, dry_run=dry_run
-                )
+        given = _Given(name, expression, using, options)
+        request = self._request(required_text(kind, "kind"), column, given)
+        return metadata_indexes.create_index(
+            self._fs, self._options, self._engine, request, dry_run=dry_run
+        )
+
+    def _request(
+        self, kind: str, column: str | Sequence[str] | None, given: _Given
+    ) -> IndexRequest:
+        facts = self._options.write.facts
+        if kind == "expression":
+            return _expression_request(_one_column(column, kind), given)
+        given.check_none(kind, "expression", "using", "options")
+        if kind == "secondary":
+            return SecondaryRequest(_one_column(column, kind), text_of(given.name, "name"))
+        given.check_none(kind, "name")
+        if kind == "column_stats":
+            return StatsRequest(
+                COLUMN_STATS, facts.column_stats_groups, _columns(column), facts.stats_columns,
+                facts.stats_columns_max,
+            )  # fmt: skip
+        if column is not None:
+            raise UserError("an index of this kind has no columns to choose", kind=kind)
+        match kind:
+            case "partition_stats":
+                return StatsRequest(PARTITION_STATS, 1)
+            case "bloom_filters":
+                return StatsRequest(BLOOM_FILTERS, facts.bloom_filters_groups)
+            case "record":
+                return RecordRequest(self._options.write)
         raise UserError(
-            "no index of this kind can be created", kind=kind, hint="'secondary', 'expression'"
+            "no index of this kind can be created", kind=kind, hint=", ".join(INDEX_KINDS)
         )
 
     def drop(self, name: str, *, dry_run: bool = False) -> str:
-        """Remove a secondary or expression index; name: with or without its prefix.
+        """Remove an index of the metadata table; name: as in `list`, with or without its prefix.
 
-        Returns the name of its metadata partition.  Raises UserError where the table has no such
-        index.
+        Returns the name of its metadata partition.  Without a record index, a table for which no
+        other index is configured cannot be written.  Raises UserError where the table has no such
+        index, or where another index needs it.
         """
-        return secondary_index.drop_index(self._fs, self._options, name, dry_run=dry_run)
+        return metadata_indexes.drop_index(
+            self._fs, self._options, required_text(name, "name"), dry_run=dry_run
+        )
 
     def list(self) -> pa.Table:
         """The indexes in the metadata table: [name, columns, version]."""
-        return secondary_index.listed_indexes(self._state())
+        return metadata_indexes.listed_indexes(self._state())
 
     def _kind(self, name: str | None) -> IndexKind:
         requested = self._options.write.index
@@ -244,15 +278,47 @@ class TableIndex:
         return f"TableIndex({self._fs.url!r})"
 
 
-def _expression_request(
-    column: str, name: str | None, expression: str | None, using: str, options: Mapping[str, Any]
-) -> ExpressionRequest:
-    function = text_of(expression, "expression")
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Arguments of `create` that only some kinds have."""
+
+    name: str | None
+    expression: str | None
+    using: str | None
+    options: Mapping[str, Any] | None
+
+    def check_none(self, kind: str, *arguments: str) -> None:
+        """Raise UserError for an argument that this kind of index does not have."""
+        for argument in arguments:
+            if getattr(self, argument) is not None:
+                raise UserError(
+                    "an index of this kind has no such argument", kind=kind, argument=argument
+                )
+
+
+def _columns(column: str | Sequence[str] | None) -> tuple[str, ...]:
+    found = (column,) if isinstance(column, str) else tuple(column or ())
+    if not all(isinstance(each, str) and each for each in found):
+        raise UserError("a column is stated by its name", column=column)
+    return found
+
+
+def _one_column(column: str | Sequence[str] | None, kind: str) -> str:
+    columns = _columns(column)
+    if len(columns) != 1:
+        raise UserError(
+            "an index of this kind has one column", kind=kind, columns=",".join(columns) or None
+        )
+    return columns[0]
+
+
+def _expression_request(column: str, given: _Given) -> ExpressionRequest:
+    function = text_of(given.expression, "expression")
     if not function:
         raise UserError(
             "an expression index needs an expression", column=column,
             hint="expression='from_unixtime', options={'format': 'yyyy-MM-dd'}",
         )  # fmt: skip
-    own_name, entries = text_of(name, "name"), text_of(using, "using") or ""
-    given = {str(key): str(value) for key, value in options.items()}
-    return ExpressionRequest(column, function, entries, own_name, given)
+    using = text_of(given.using, "using") or "column_stats"
+    arguments = {str(key): str(value) for key, value in (given.options or {}).items()}
+    return ExpressionRequest(column, function, using, text_of(given.name, "name"), arguments)

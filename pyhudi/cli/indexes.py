@@ -9,9 +9,10 @@ import click
 
 import pyhudi
 from pyhudi._native.hfile.costs import store_costs
+from pyhudi.api.index_methods import INDEX_KINDS
 from pyhudi.cli.output import as_json, show
 from pyhudi.cli.services import dry_run
-from pyhudi.cli.values import COUNT, Settings, option
+from pyhudi.cli.values import COUNT, Settings, option, setting
 from pyhudi.index.maintenance.rebuild import Progress
 from pyhudi.lookup_calibration import measure_costs
 
@@ -20,7 +21,7 @@ _PROBLEMS = 3
 
 @click.group()
 def index() -> None:
-    """The index of a table: lookup, statistics, verification and repair."""
+    """The indexes of a table: lookup, statistics, verification, creation and repair."""
 
 
 def _opened(path: str, options: Settings) -> pyhudi.Table:
@@ -105,6 +106,69 @@ def _show_progress(progress: Progress) -> None:
     end = progress.done == progress.total
     line = f"\r{progress.phase}: {progress.done} of {progress.total}, {progress.seconds:.1f} s"
     click.echo(line, nl=end, err=True)
+
+
+@index.command("create")
+@click.argument("path")
+@click.argument("index_kind", metavar="KIND", type=click.Choice(INDEX_KINDS))
+@click.option("--column", "columns", multiple=True, help="The indexed column.")
+@click.option("--name", help="Name of a secondary or expression index.")
+@click.option("--expression", help="Function of the column, such as lower or from_unixtime.")
+@click.option(
+    "--using",
+    type=click.Choice(["column_stats", "bloom_filters"]),
+    help="What an expression index has of each file: ranges or bloom filters.",
+)
+@click.option(
+    "--argument",
+    "arguments",
+    multiple=True,
+    type=setting,
+    metavar="NAME=VALUE",
+    help="An argument of the function, such as format=yyyy-MM-dd.",
+)
+@dry_run
+@option
+@as_json
+def index_create(
+    path: str,
+    index_kind: str,
+    columns: tuple[str, ...],
+    name: str | None,
+    expression: str | None,
+    using: str | None,
+    arguments: Settings,
+    dry_run: bool,
+    options: Settings,
+    as_json: bool,
+) -> None:
+    """Create an index of the metadata table; several --column for column statistics."""
+    done = _opened(path, options).index.create(
+        index_kind, columns or None, name=name, expression=expression, using=using,
+        options=dict(arguments) or None, dry_run=dry_run,
+    )  # fmt: skip
+    show(done.to_dict(), as_json=as_json)
+
+
+@index.command("drop")
+@click.argument("path")
+@click.argument("index_name", metavar="NAME")
+@dry_run
+@option
+@as_json
+def index_drop(path: str, index_name: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+    """Remove an index of the metadata table by its name."""
+    dropped = _opened(path, options).index.drop(index_name, dry_run=dry_run)
+    show({"dropped": dropped, "dry_run": dry_run}, as_json=as_json)
+
+
+@index.command("list")
+@click.argument("path")
+@option
+@as_json
+def index_list(path: str, options: Settings, as_json: bool) -> None:
+    """Show the indexes in the metadata table."""
+    show(_opened(path, options).index.list().to_pylist(), as_json=as_json)
 
 
 @index.command("calibrate")

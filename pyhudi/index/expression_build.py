@@ -10,8 +10,8 @@ from typing import Final
 import pyarrow.types as pt
 
 from pyhudi.engine import Engine
-from pyhudi.errors import IndexNotReadyError, SchemaError, UnsupportedTableError, UserError
-from pyhudi.index.index_creation import IndexCreation
+from pyhudi.errors import SchemaError, UnsupportedTableError, UserError
+from pyhudi.index.index_creation import IndexCreation, check_new
 from pyhudi.metadata.bootstrap import check_quiet
 from pyhudi.metadata.expression_index.build import GROUPS, create_expression
 from pyhudi.metadata.expression_index.definition import (
@@ -43,24 +43,27 @@ class ExpressionRequest:
     name: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def plan(self, state: TableState) -> IndexCreation:
+        """As `IndexRequest.plan`."""
+        index = _new_expression(state, self)
+        version = f"V{index.version}"
+        return IndexCreation(index.name, index.column, version, GROUPS, 0, dry_run=True)
 
-def new_expression(state: TableState, request: ExpressionRequest) -> ExpressionIndex:
-    """The index to create.  Raises UserError, SchemaError, UnsupportedTableError or
-    IndexNotReadyError where the table cannot have it."""
+    def build(self, state: TableState, engine: Engine) -> IndexCreation:
+        """As `IndexRequest.build`, for every file."""
+        return create_expression_index(state, _new_expression(state, self), engine)
+
+
+def _new_expression(state: TableState, request: ExpressionRequest) -> ExpressionIndex:
+    """The index to create.  Raises the errors of `IndexRequest`."""
     version = state.config.layout.index_version
     if not version:
         raise UnsupportedTableError(
             "tables of this version have no expression indexes", version=state.config.version,
             hint="upgrade the table to version 8 or 9",
         )  # fmt: skip
-    if state.metadata is None:
-        raise IndexNotReadyError(
-            "an expression index needs a metadata table", path=state.fs.url,
-            hint="run table.metadata.rebuild()",
-        )  # fmt: skip
     index = _requested(request, version)
-    if index.name in state.config.metadata_partitions:
-        raise UserError("the table has an index of this name", name=index.name)
+    check_new(state, index.name)
     if state.config.is_merge_on_read and not index.is_ranged:
         raise UnsupportedTableError(
             "merge-on-read tables cannot have expression indexes of bloom filters",

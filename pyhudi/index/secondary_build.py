@@ -1,7 +1,8 @@
-"""Creation and removal of secondary indexes.
+"""Creation of secondary indexes.
 
-create   slices -> entries staged by file group -> base HFiles -> definition -> partition listed
-drop     partition no longer listed -> its folder deleted -> definition removed
+```
+slices -> entries staged by file group -> base HFiles -> definition -> partition listed
+```
 
 A definition without a listed partition is not in use, so an interrupted creation has no effect and
 may be repeated.
@@ -11,13 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.engine import Engine
 from pyhudi.errors import IndexNotReadyError, SchemaError, UnsupportedTableError, UserError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, new_write_token
 from pyhudi.index.expression_build import recreate_expressions
-from pyhudi.index.index_creation import IndexCreation
+from pyhudi.index.index_creation import IndexCreation, check_new
 from pyhudi.index.secondary_changes import (
     EntryReader,
     GroupChange,
@@ -25,10 +28,9 @@ from pyhudi.index.secondary_changes import (
     StagedChanges,
     stage_changes,
 )
-from pyhudi.metadata.bootstrap import check_quiet, first_stat, publish_partition, unlist
-from pyhudi.metadata.definitions import add_definition, remove_definition
+from pyhudi.metadata.bootstrap import check_quiet, first_stat, publish_partition
+from pyhudi.metadata.definitions import add_definition
 from pyhudi.metadata.file_writers import HFILE, write_base_hfile
-from pyhudi.metadata.payloads import EXPRESSION_PREFIX, MetadataPartition
 from pyhudi.metadata.record_schema import RECORDS_V9
 from pyhudi.metadata.secondary_index.changes import combined
 from pyhudi.metadata.secondary_index.definition import PREFIX, SecondaryIndex, secondary_indexes
@@ -40,19 +42,41 @@ from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import SpillPlace, Staging, lock_folder, spill
-from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.table.properties import load_config
 from pyhudi.timeline.commit_metadata import WriteStat
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+")
-_DROPPED: Final = (PREFIX, EXPRESSION_PREFIX)
-"""Prefixes of the indexes that can be dropped, also where they cannot be created."""
-
 _PARTS: Final = {1: HashedPart.WHOLE_KEY, 2: HashedPart.VALUE}
 
 
-def new_index(state: TableState, column: str, name: str | None) -> SecondaryIndex:
-    """The index to create.  Raises UserError, SchemaError, UnsupportedTableError or
-    IndexNotReadyError where the table cannot have it."""
+@dataclass(frozen=True, slots=True)
+class SecondaryRequest:
+    """A secondary index to create.  name: None for one made of the column's."""
+
+    column: str
+    name: str | None = None
+
+    def plan(self, state: TableState) -> IndexCreation:
+        """As `IndexRequest.plan`."""
+        index, count = _new_index(state, self), state.record_index.shard_count
+        return IndexCreation(index.name, index.column, index.part.value, count, 0, dry_run=True)
+
+    def build(self, state: TableState, engine: Engine) -> IndexCreation:
+        """As `IndexRequest.build`; memory and errors as in `create_secondary`."""
+        shape = IndexShape(_new_index(state, self), state.record_index.shard_count)
+        with _entry_spill(state.fs, engine) as staging:
+            return create_secondary(state, shape, engine, staging)
+
+
+def _entry_spill(fs: FileSystem, engine: Engine) -> AbstractContextManager[Staging]:
+    """Where entries are staged; the caller holds the table's lock."""
+    place = SpillPlace.MACHINE if engine.shares_memory else SpillPlace.TABLE
+    return spill(fs, place, lock_folder())
+
+
+def _new_index(state: TableState, request: SecondaryRequest) -> SecondaryIndex:
+    """The index to create.  Raises the errors of `IndexRequest`."""
+    column, name = request.column, request.name
     part = _PARTS.get(state.config.layout.index_version)
     if part is None:
         raise UnsupportedTableError(
@@ -64,8 +88,7 @@ def new_index(state: TableState, column: str, name: str | None) -> SecondaryInde
     own = own.removeprefix(PREFIX)
     if not _NAME.fullmatch(own):
         raise UserError("the name of an index may contain only letters, digits and _", name=own)
-    if PREFIX + own in state.config.metadata_partitions:
-        raise UserError("the table has an index of this name", name=PREFIX + own)
+    check_new(state, PREFIX + own)
     schema = state.schema()
     if column not in schema.names:
         raise UserError("the table has no such column", column=column)
@@ -127,12 +150,11 @@ def _recreate_secondary(fs: FileSystem, group_counts: Mapping[str, int], engine:
     group_counts: of each partition.  The caller holds the table's lock.
     """
     lost = group_counts.keys() - load_config(fs).metadata_partitions
-    place = SpillPlace.MACHINE if engine.shares_memory else SpillPlace.TABLE
     for index in secondary_indexes(fs, load_config(fs), lost):
         state = load_state(fs, ReadOptions())
         schema, column = state.schema(), index.column
         if column in schema.names and is_indexable(schema.field(column).type):
-            with spill(fs, place, lock_folder()) as staging:
+            with _entry_spill(fs, engine) as staging:
                 create_secondary(
                     state, IndexShape(index, group_counts[index.name]), engine, staging
                 )
@@ -171,27 +193,3 @@ def _first_file(
     sorted_keys, values = sorted_entries(keys)
     size = write_base_hfile(own, partition.path, name, sorted_keys, values, RECORDS_V9.stored)
     return [first_stat(partition, number, name, entries=len(keys), size_bytes=size)]
-
-
-def index_to_remove(state: TableState, name: str) -> str:
-    """The metadata partition of a secondary or expression index.
-
-    name: with or without the prefix of its kind.  Raises UserError where the table has no such
-    index.
-    """
-    listed = sorted(n for n in state.config.metadata_partitions if n.startswith(_DROPPED))
-    full = next((n for n in (name, *(p + name for p in _DROPPED)) if n in listed), None)
-    if full is None:
-        raise UserError(
-            "the table has no such secondary or expression index",
-            name=name,
-            hint=f"it has {', '.join(listed) or 'none'}",
-        )
-    return full
-
-
-def remove_index(state: TableState, name: str) -> TableConfig:
-    """Remove the index of a metadata partition; returns the stored properties.  The caller holds
-    the table's lock."""
-    config = unlist(state.fs, state.config, MetadataPartition(name, ""))
-    return remove_definition(state.fs, config, name)

@@ -61,12 +61,21 @@ def define_column_stats(
         return config
     if version and COLUMN_STATS.path in read_definitions(fs, config):
         return config
-    fields = (
-        columns_to_index(schema, columns, version, columns_max)
-        if version
-        else _source_fields(schema)
-    )
+    fields = stats_fields(config, schema, columns, columns_max)
     return add_definition(fs, config, _column_stats(fields, f"V{version or 1}"))
+
+
+def stats_fields(
+    config: TableConfig,
+    schema: pa.Schema,
+    columns: Sequence[str] = (),
+    columns_max: int = COLUMNS_MAX,
+) -> list[str]:
+    """The columns in a new definition of `column_stats`; arguments and errors as there."""
+    version = config.layout.index_version
+    if not version:
+        return _source_fields(schema)
+    return columns_to_index(schema, columns, version, columns_max)
 
 
 def _column_stats(fields: Sequence[str], version: str) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.definitions import (
     add_definition,
     define_column_stats,
-    define_record_index,
     read_definitions,
     remove_definition,
 )
@@ -270,7 +269,6 @@ def _build_metadata(
         if RECORD_INDEX.path not in state.config.metadata_partitions:
             count = groups[RECORD_INDEX.path] or options.write.shard_count
             build_now(state, count, engine, silent)
-            define_record_index(fs, load_config(fs))
     recreate_indexes(fs, groups, engine)
 
 

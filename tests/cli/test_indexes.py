@@ -1,4 +1,4 @@
-"""The record index from the command line."""
+"""Indexes from the command line."""
 
 from __future__ import annotations
 
@@ -32,3 +32,27 @@ def test_an_index_is_checked_and_repaired(tmp_path: Path) -> None:
     assert done.returncode == 0 and '"buckets_before": 10' in done.stdout
     assert "swap: 2 of 2" in done.stderr
     assert run("index", "verify", path).returncode == 0
+
+
+def test_indexes_are_created_listed_and_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 1], "name": ["A", "B"]})
+    pyhudi.create_table(path, rows.schema, record_key="id", version=9).bulk_insert(rows)
+    made = answer("index", "create", path, "column_stats", "--column", "ts", "--column", "name")
+    assert isinstance(made, dict) and made["column"].endswith("_hoodie_record_key,ts,name")
+    lowered = answer(
+        "index", "create", path, "expression", "--column", "name", "--expression", "lower",
+        "--using", "bloom_filters", "--argument", "fpp=0.01", "--name", "low",
+    )  # fmt: skip
+    assert isinstance(lowered, dict) and lowered["name"] == "expr_index_low"
+    listed = answer("index", "list", path)
+    assert isinstance(listed, list)
+    expected = ["column_stats", "expr_index_low", "record_index"]
+    assert [row["name"] for row in listed] == expected
+    assert answer("index", "drop", path, "low", "--dry-run") == {
+        "dropped": "expr_index_low", "dry_run": True,
+    }  # fmt: skip
+    answer("index", "drop", path, "low")
+    answer("index", "drop", path, "column_stats")
+    (left,) = answer("index", "list", path)
+    assert left["name"] == "record_index"

@@ -23,6 +23,8 @@ FINE = {  # what makes every other parameter of a command a right one
     "file": "file",
     "keys": "a",
     "instant": "20200101000000000",
+    "index_kind": "bloom_filters",
+    "index_name": "record_index",
 }
 NUMBERS = ("0", "-1", "-9223372036854775809", "x", "", "1e400", "nan", "inf")
 BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
@@ -58,6 +60,11 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "ordering": (("nowhere", USAGE), ("", USAGE)),
     "like": (("missing", USAGE), ("folder", USAGE), ("text.txt", FAILURE), ("empty", FAILURE)),
     "index": (("nope", USAGE), ("", USAGE)),
+    "index_name": (("nope", USAGE), ("", USAGE), ("files", USAGE)),
+    "columns": (("id", USAGE), ("", USAGE)),
+    "name": (("mine", USAGE), ("", USAGE)),
+    "expression": (("lower", USAGE), ("", USAGE)),
+    "arguments": (("nonsense", USAGE), ("=1", USAGE), ("a=1", USAGE)),
     "kind": (("nope", USAGE), ("", USAGE)),
     "every": tuple((number, USAGE) for number in NUMBERS),
     "keep": (("text.txt", USAGE), ("text.txt/below", USAGE), ("folder", USAGE)),

@@ -164,7 +164,7 @@ def test_indexes_are_listed_and_dropped() -> None:
     assert "secondary_index_mine" not in stored
     table.upsert(rows(range(30), 2))
     assert not table.scan(where=pc.field("c") == "v1").plan.index_notes
-    with pytest.raises(UserError, match="no such secondary"):
+    with pytest.raises(UserError, match="no such index"):
         table.index.drop("mine")
 
 

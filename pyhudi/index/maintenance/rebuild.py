@@ -38,6 +38,7 @@ from pyhudi.index.maintenance.sorted_key_runs import (
 from pyhudi.index.maintenance.verify import CheckTask, check_bucket
 from pyhudi.metadata.bootstrap import create_metadata, first_stat, publish_partition, unlist
 from pyhudi.metadata.compaction import finish_pending
+from pyhudi.metadata.definitions import define_record_index
 from pyhudi.metadata.elastic.create import drop_elastic
 from pyhudi.metadata.file_writers import HFILE, write_base_in_chunks
 from pyhudi.metadata.hfile_slices import MapSlice, StoredFile
@@ -146,7 +147,7 @@ def build_now(
     made = build_files(state, KeyHash(bucket_count), METADATA_TABLE, engine, report)
     # the changed property makes readers that have the table open load the index again
     config = config.with_properties({BUILD_PROPERTY: new_write_token(bucket_count)})
-    config = unlist(state.fs, config, RECORD_INDEX)
+    config = define_record_index(state.fs, unlist(state.fs, config, RECORD_INDEX))
 
     def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
         moves = [_Move(target, file, time) for file in made.files if file.entries]

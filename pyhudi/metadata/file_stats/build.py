@@ -6,7 +6,7 @@ files immediately.  Once a partition is listed, every commit maintains it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,14 +57,47 @@ def create_facts(
 ) -> TableConfig:
     """Create the partitions that the table lacks; returns the stored properties.
 
+    As `build_facts`.
+    """
+    return build_facts(fs, config, log, group_counts=group_counts, engine=engine)[0]
+
+
+def build_facts(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    *,
+    group_counts: Mapping[MetadataPartition, int],
+    engine: Engine,
+) -> tuple[TableConfig, int]:
+    """Create the partitions that the table lacks: (the stored properties, how many entries).
+
     The caller holds the table's lock, no write is pending, and the table has `files`.
     Cost: reads the footer of every base file and every log in full.
     """
     lacking = {p: n for p, n in group_counts.items() if p.path not in config.metadata_partitions}
     if not lacking:
-        return config
+        return config, 0
     timeline = log.load()
-    ranged = COLUMN_STATS in lacking or PARTITION_STATS in lacking
+    records = _first_records(fs, config, log, timeline, lacking.keys(), engine)
+    entries = 0
+    for partition, count in lacking.items():
+        fs.delete_folder(f"{METADATA_TABLE}/{partition.path}")
+        keys, values = records.of(partition)
+        config = create_partition(fs, config, timeline, partition, grouped(keys, values, count))
+        entries += len(keys)
+    return config, entries
+
+
+def _first_records(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    timeline: Timeline,
+    partitions: Collection[MetadataPartition],
+    engine: Engine,
+) -> _Records:
+    ranged = COLUMN_STATS in partitions or PARTITION_STATS in partitions
     definition = stats_definition(fs, config) if ranged else StatsDefinition(0)
     tasks = [
         IndexedFile(fs, stat, definition.version, definition.columns)
@@ -72,16 +105,11 @@ def create_facts(
     ]
     found = engine.run(index_file, tasks, label="file-index") if tasks else []
     last = timeline.where(None, State.COMPLETED).last
-    records = _Records(
+    return _Records(
         found, definition, last.time if last else BEFORE_ALL_INSTANTS,
         records_of(config.layout.index_version).stored,
-        newest_file_names(fs, config, log, timeline) if PARTITION_STATS in lacking else (),
+        newest_file_names(fs, config, log, timeline) if PARTITION_STATS in partitions else (),
     )  # fmt: skip
-    for partition, count in lacking.items():
-        fs.delete_folder(f"{METADATA_TABLE}/{partition.path}")
-        groups = grouped(*records.of(partition), count)
-        config = create_partition(fs, config, timeline, partition, groups)
-    return config
 
 
 def stats_partitions(config: TableConfig, groups: int) -> dict[MetadataPartition, int]:

@@ -116,7 +116,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     *refused_all(
         "a write creates no index; existing ones are maintained",
-        'table.index.create("secondary" or "expression", column, ...)',
+        "table.index.create(kind, column, ...)",
         "hoodie.index.name",
         "hoodie.expression.index.function",
         "hoodie.expression.index.type",

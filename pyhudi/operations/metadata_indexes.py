@@ -1,16 +1,14 @@
-"""Creation, removal and listing of indexes, from the lock to the report."""
+"""Creation, removal and listing of indexes of the metadata table, from the lock to the report."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.index import secondary_build
-from pyhudi.index.index_creation import IndexCreation
-from pyhudi.index.secondary_changes import IndexShape
+from pyhudi.index.index_creation import IndexCreation, IndexRequest
+from pyhudi.index.index_removal import index_to_remove, remove_index
 from pyhudi.metadata.definitions import read_definitions
 from pyhudi.metadata.writer import check_version, check_writable
-from pyhudi.operations.record_index import key_spill
 from pyhudi.operations.table_services import alone
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -24,35 +22,30 @@ def create_index(
     fs: FileSystem,
     options: Options,
     engine: Engine,
-    column: str,
-    name: str | None,
+    request: IndexRequest,
     *,
     dry_run: bool = False,
 ) -> IndexCreation:
-    """Create a secondary index on a column of the newest snapshot."""
+    """Create an index of the newest snapshot."""
     if dry_run:
         state = load_state(fs, options.read)
         check_writable(state.config)
-        index = secondary_build.new_index(state, column, name)
-        count = state.record_index.shard_count
-        return IndexCreation(index.name, index.column, index.part.value, count, 0, dry_run=True)
-    with alone(fs, options, "create index") as state, key_spill(fs, engine) as staging:
-        index = secondary_build.new_index(state, column, name)
-        shape = IndexShape(index, state.record_index.shard_count)
-        return secondary_build.create_secondary(state, shape, engine, staging)
+        return request.plan(state)
+    with alone(fs, options, "create index") as state:
+        return request.build(state, engine)
 
 
 def drop_index(fs: FileSystem, options: Options, name: str, *, dry_run: bool = False) -> str:
-    """Remove a secondary or expression index; returns its metadata partition."""
+    """Remove an index; returns its metadata partition."""
     if dry_run:
         state = load_state(fs, options.read)
         check_version(state.config)
-        return secondary_build.index_to_remove(state, name)
+        return index_to_remove(state, name)
     with open_locked(fs, options, "drop index") as state:
         check_version(state.config)
-        full = secondary_build.index_to_remove(state, name)
-        secondary_build.remove_index(state, full)
-        return full
+        partition = index_to_remove(state, name)
+        remove_index(state, partition)
+        return partition
 
 
 def listed_indexes(state: TableState) -> pa.Table:
