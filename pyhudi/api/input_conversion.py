@@ -27,7 +27,11 @@ def arrow_schema(schema: Any) -> pa.Schema:
         return schema
     if hasattr(schema, "__arrow_c_schema__"):
         return pa.schema(schema)
-    raise UserError("not a schema", type=type(schema).__name__, hint="pass a pyarrow.Schema")
+    raise UserError(
+        "not a schema",
+        type=type(schema).__name__,
+        hint="pass a pyarrow.Schema, such as rows.schema",
+    )
 
 
 def arrow_table(rows: Any) -> pa.Table:
@@ -208,7 +212,9 @@ def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: Filter | None)
     Rows without the partition columns, and keys, leave the partition unknown.
     """
     if sum(given is not None for given in (rows, keys, where)) != 1:
-        raise UserError("pass exactly one of rows=, keys=, where=")
+        raise UserError(
+            "pass exactly one of rows=, keys=, where=", hint="such as delete(where=\"city = 'sf'\")"
+        )
     if rows is not None:
         given = arrow_table(rows)
         check_names(given.schema)

@@ -72,7 +72,10 @@ def _new_expression(state: TableState, request: ExpressionRequest) -> Expression
     _check_single(state, index)
     schema = state.schema()
     if request.column not in schema.names:
-        raise UserError("the table has no such column", column=request.column)
+        raise UserError(
+            "the table has no such column", column=request.column,
+            hint=f"it has {', '.join(schema.names)}",
+        )  # fmt: skip
     kind = schema.field(request.column).type
     if version < 2 and pt.is_temporal(kind) and index.is_ranged:
         raise UnsupportedTableError(

@@ -82,7 +82,7 @@ def _new_index(state: TableState, request: SecondaryRequest) -> SecondaryIndex:
         raise UnsupportedTableError(
             "tables of this version have no secondary indexes",
             version=state.config.version,
-            hint="upgrade the table to version 8 or 9",
+            hint="upgrade the table: table.upgrade(to=9)",
         )
     own = name if name is not None else re.sub(r"\W", "_", column)
     own = own.removeprefix(PREFIX)
@@ -91,7 +91,10 @@ def _new_index(state: TableState, request: SecondaryRequest) -> SecondaryIndex:
     check_new(state, PREFIX + own)
     schema = state.schema()
     if column not in schema.names:
-        raise UserError("the table has no such column", column=column)
+        raise UserError(
+            "the table has no such column", column=column,
+            hint=f"it has {', '.join(schema.names)}",
+        )  # fmt: skip
     if not is_indexable(schema.field(column).type):
         raise SchemaError(
             "a column of this type cannot have a secondary index",

@@ -133,7 +133,9 @@ def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:
         if instant.time == time:
             return instant
     if any(i.time == time for i in timeline.commits):
-        raise UserError("this write is already published", instant=time)
+        raise UserError(
+            "this write is already published", instant=time, hint="table.unpublished() lists others"
+        )
     raise UserError(
         "no deferred write at this instant",
         instant=time,

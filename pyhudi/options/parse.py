@@ -71,7 +71,12 @@ def row_of(name: str) -> Row | None:
 def unknown_option(name: str) -> OptionError:
     """The error for an unknown name, with the most similar names."""
     near = difflib.get_close_matches(name, BY_NAME, n=3, cutoff=0.7)
-    hint = f"did you mean {' or '.join(near)}?" if near else "docs/options.md lists every name"
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif not name.startswith(("hoodie.", "pyhudi.")):
+        hint = "names of options begin with hoodie.; options of the store go to storage_options="
+    else:
+        hint = "docs/options.md lists every name"
     return OptionError("unknown option", option=name, hint=hint)
 
 

@@ -282,7 +282,7 @@ def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
         raise UserError(
             "the table has no such column",
             columns=", ".join(unknown),
-            hint=f"it has {', '.join(schema.names)}",
+            hint=f"it has {', '.join(n for n in schema.names if n not in META_COLUMNS)}",
         )
     return tuple(dict.fromkeys(request.columns))
 

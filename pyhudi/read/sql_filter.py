@@ -353,6 +353,7 @@ class _Conversion:
             raise UserError(
                 "the filter has a value that is not of the column's type", where=self.text,
                 value=str(value.literal), type=str(target),
+                hint="compare with a value of that type, or cast(column as string)",
             ) from None  # fmt: skip
 
     def refuse(self, node: Any, why: str = "is not supported in filters") -> NoReturn:

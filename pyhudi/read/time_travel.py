@@ -75,7 +75,7 @@ def _digits(moment: datetime) -> InstantTime:
 def _unknown(point: object) -> UserError:
     return UserError(
         "not a point in time",
-        given=point,
+        given="None" if point is None else point,
         hint="give an instant, 2026-11-21, '2026-11-21 09:30:00.123', "
         "2026-11-21T09:30:00Z or a datetime",
     )

@@ -103,6 +103,7 @@ def propose_compaction(state: TableState, options: Options) -> list[FileSlice]:
     if not state.config.is_merge_on_read:
         raise UserError(
             "a copy-on-write table has no logs to compact", path=state.fs.url,
+            hint="table.cluster() merges small files",
         )  # fmt: skip
     today = system_clock().astimezone(state.zone).date()
     chosen = compactable(state.view(), options.services.compaction, today=today)

@@ -1,5 +1,6 @@
 """Tables on Spark; except for this package and `pyspark_pyhudi`, pyhudi needs no PySpark."""
 
+import pyhudi.spark.availability  # noqa: F401
 from pyhudi.spark.engine import SparkEngine as SparkEngine
 from pyhudi.spark.foreach_batch import foreach_batch as foreach_batch
 from pyhudi.spark.job_submission import WorkerPythonError as WorkerPythonError

@@ -236,7 +236,7 @@ def _typed(place: str) -> Iterator[str]:
         yield place
     except StorageError:
         raise
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise FileMissingError("no such file", path=place) from None
     except OSError as error:
         raise StorageError(

@@ -27,7 +27,12 @@ from pyhudi.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
-from pyhudi.filenames import PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
+from pyhudi.filenames import (
+    PARTITION_METAFILE,
+    PROPERTIES,
+    PROPERTIES_BACKUP,
+    PROPERTIES_COPY,
+)
 from pyhudi.layouts.known import layout_of
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.storage.filesystem import FileSystem
@@ -386,9 +391,18 @@ def load_config(fs: FileSystem) -> TableConfig:
         raise CorruptFileError(
             "hoodie.properties has no name or a wrong checksum", path=f"{fs.url}/{PROPERTIES}"
         )
-    raise TableNotFoundError(
-        "no Hudi table at this path", path=fs.url, hint="create one with pyhudi.create_table"
-    )
+    raise TableNotFoundError("no Hudi table at this path", path=fs.url, hint=_where_to_look(fs))
+
+
+_DATA_FILES: Final = (".parquet", ".csv", ".json", ".avro", ".orc", ".arrow", ".feather")
+
+
+def _where_to_look(fs: FileSystem) -> str:
+    if fs.exists(PARTITION_METAFILE):
+        return "this is a partition of a table: open the folder that contains .hoodie"
+    if fs.url.endswith(_DATA_FILES):
+        return "this is a file: open the folder of a table, or create one with pyhudi.create_table"
+    return "create one with pyhudi.create_table"
 
 
 def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:

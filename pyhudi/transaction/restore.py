@@ -85,6 +85,7 @@ def propose_restore(state: TableState, to: InstantTime) -> list[RollbackPlan]:
             "the table can only be restored to a completed commit of the active timeline",
             instant=to,
             oldest=timeline.commits.first and timeline.commits.first.time,
+            hint="table.timeline.commits lists them",
         )
     for saved in timeline.where({Action.SAVEPOINT}, State.COMPLETED).after(to):
         raise UserError(

@@ -50,13 +50,9 @@ def config_of(table: NewTable) -> TableConfig:
     keys = new_keys(
         table.record_key, table.partition_by, options=table.options, functions=table.functions
     )
-    named = (*table.record_key, *keys.partition_fields, *table.ordering)
-    absent = [name for name in named if name not in schema.names]
-    if absent:
-        raise SchemaError(
-            "columns are not in the schema", columns=", ".join(absent),
-            schema=", ".join(schema.names),
-        )  # fmt: skip
+    _check_columns("record_key", table.record_key, schema)
+    _check_columns("partition_by", keys.partition_fields, schema)
+    _check_columns("ordering", table.ordering, schema)
     if not table.record_key:
         raise UserError("a table needs a record key", hint="record_key='id'")
     options = table.options
@@ -90,6 +86,16 @@ def config_of(table: NewTable) -> TableConfig:
     if table.index.traits.names_places:
         bucket_rule(config, rules)
     return config
+
+
+def _check_columns(argument: str, names: tuple[str, ...], schema: pa.Schema) -> None:
+    """Raise SchemaError for an argument with columns that the schema does not have."""
+    absent = [name for name in names if name not in schema.names]
+    if absent:
+        raise SchemaError(
+            f"{argument} names columns that are not in the schema", columns=", ".join(absent),
+            hint=f"the schema has {', '.join(schema.names)}",
+        )  # fmt: skip
 
 
 def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:

@@ -157,8 +157,9 @@ class ChangeWindow:
 
 
 def check_range(since: PointInTime, until: PointInTime | None, zone: tzinfo | None) -> None:
-    """Raise UserError for a range that ends before it begins."""
-    if until is not None and as_bound(since, zone) > as_bound(until, zone):
+    """Raise UserError for bounds that are no times, and a range that ends before it begins."""
+    first = as_bound(since, zone)
+    if until is not None and first > as_bound(until, zone):
         raise UserError(
             "the range of changes ends before it begins", since=since, until=until,
             hint="since is exclusive, until inclusive",
