@@ -25,6 +25,7 @@ from pyhudi.errors import UserError as UserError
 from pyhudi.errors import WriteConflictError as WriteConflictError
 
 if TYPE_CHECKING:
+    __version__: str
     from pyhudi._native import BloomFilter as BloomFilter
     from pyhudi._native import HFileReader as HFileReader
     from pyhudi._native import HFileWriter as HFileWriter
@@ -67,12 +68,23 @@ _ERRORS: Final = tuple(name for name in globals() if name.endswith("Error"))
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """The release that is installed; "0+unknown" in a checkout that is not."""
+    metadata = import_module("importlib.metadata")
+    try:
+        return str(metadata.version("pyhudi"))
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

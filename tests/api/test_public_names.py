@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ def test_every_name_of_the_api_is_there() -> None:
 def test_dir_shows_only_public_names() -> None:
     assert not [name for name in dir(pyhudi) if name.startswith("_")]
     assert {"Any", "Final", "TYPE_CHECKING", "annotations", "import_module"}.isdisjoint(dir(pyhudi))
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert pyhudi.__version__ == metadata.version("pyhudi")
+    assert pyhudi.__version__[0].isdigit()
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
