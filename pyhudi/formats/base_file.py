@@ -27,6 +27,7 @@ from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError
 from pyhudi.formats.column_encoding import PAGE_BYTES, writer_options
 from pyhudi.formats.logical_types import check_unshredded, footer_entries, packed
 from pyhudi.formats.schema_conform import conform, fit, normal_schema
+from pyhudi.formats.table_groups import table_groups, writable
 from pyhudi.formats.timestamp_repair import relabelled
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem, Sink
@@ -45,6 +46,8 @@ _OTHER_FORMATS: Final = ("orc", "hfile", "lance")
 
 ROW_GROUP_ROWS: Final = 1 << 18
 _SMALL_BYTES: Final = 1 << 17
+_THREADS_ROWS_MIN: Final = 1 << 14  # below, handing columns to threads costs more than to decode
+_DICTIONARY_ROWS_MIN: Final = 4096  # below, opening the file again costs more than it saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def write_base(
     and max_key default to those of the record-key column.  Constant
     columns are cheapest as dictionary arrays.
     """
-    groups = _row_groups(rows, schema, row_group_rows)
+    groups = table_groups(rows, schema, row_group_rows)
     tables = (packed(table, avro_schema) for table in groups)
     first = next(tables)
     keys = _KeyRange(min_key, max_key)
@@ -119,7 +122,7 @@ def write_base(
     with target as stream, pq.ParquetWriter(stream, first.schema, **options) as writer:
         for table in _chain(first, tables):
             keys.see(table)
-            writer.write_table(_writable(table), row_group_size=row_group_rows)
+            writer.write_table(writable(table), row_group_size=row_group_rows)
             count += table.num_rows
         if count == 0:
             keys = _KeyRange(None, None)
@@ -171,19 +174,24 @@ def read_parquet(
     schema: pa.Schema | None = None,
     dictionaries: Collection[str] = (),
     row_groups: Sequence[int] | None = None,
+    opened: pq.ParquetFile | None = None,
 ) -> pa.Table:
-    """`read_base` for an open pyarrow file; `path` names it in errors."""
+    """`read_base` for an open pyarrow file; `path` names it in errors.
+
+    opened: a reader of `source` that has read its footer, if there is one.
+    """
     requested = schema.names if schema is not None else columns
     with corrupt_as(path):
-        file = _open(source)
-        if dictionaries and filter is None:
+        file = opened or _open(source)
+        if dictionaries and filter is None and file.metadata.num_rows >= _DICTIONARY_ROWS_MIN:
             coded = _few_valued(file, dictionaries)
             file = _open(source, coded, file.metadata) if coded else file
         names = None if requested is None else _present(requested, file.schema_arrow)
         if row_groups is not None:
             table = file.read_row_groups(list(row_groups), columns=names)
         elif filter is None:
-            table = file.read(columns=names)
+            in_threads = file.metadata.num_rows >= _THREADS_ROWS_MIN
+            table = file.read(columns=names, use_threads=in_threads)
         else:
             table = _filtered(source, file.schema_arrow, names, filter, schema)
         table = _normal(table if names is None else table.select(names))
@@ -234,8 +242,12 @@ def read_with_footer(
     _check_format(path)
     with fs.arrow_file(path) as file:
         source = _in_memory(file, path)
-        rows = read_parquet(source, path=path, schema=schema, dictionaries=dictionaries)
-        return rows, _footer(source, path)
+        with corrupt_as(path):
+            opened = _open(source)
+        rows = read_parquet(
+            source, path=path, schema=schema, dictionaries=dictionaries, opened=opened
+        )
+        return rows, _footer_of(opened, file.size(), path)
 
 
 def _in_memory(file: Any, path: str) -> Any:
@@ -247,13 +259,18 @@ def _in_memory(file: Any, path: str) -> Any:
 def _footer(file: Any, path: str) -> BaseFooter:
     with corrupt_as(path):
         opened = _open(file)
+    return _footer_of(opened, file.size(), path)
+
+
+def _footer_of(opened: pq.ParquetFile, size_bytes: int, path: str) -> BaseFooter:
+    with corrupt_as(path):
         metadata = opened.metadata
         entries = _text_entries(metadata.metadata or {})
         return BaseFooter(
             schema=normal_schema(opened.schema_arrow),
             rows=metadata.num_rows,
             row_groups=metadata.num_row_groups,
-            size_bytes=file.size(),
+            size_bytes=size_bytes,
             min_key=entries.get(_MIN_KEY),
             max_key=entries.get(_MAX_KEY),
             avro_schema=entries.get(_AVRO_SCHEMA),
@@ -308,41 +325,6 @@ def _footer_entries(avro_schema: str, bloom: BloomFilter | None, keys: _KeyRange
         entries[_MIN_KEY] = keys.low
         entries[_MAX_KEY] = keys.high
     return entries
-
-
-def _row_groups(
-    rows: pa.Table | Iterable[pa.RecordBatch | pa.Table], schema: pa.Schema | None, size: int
-) -> Iterator[pa.Table]:
-    """Tables of `size` rows or slightly more; at least one, empty if there are no rows."""
-    if isinstance(rows, pa.Table):
-        yield rows
-        return
-    waiting: list[pa.Table] = []
-    count = 0
-    started = False
-    for part in rows:
-        table = pa.Table.from_batches([part]) if isinstance(part, pa.RecordBatch) else part
-        waiting.append(table)
-        count += table.num_rows
-        if count >= size:
-            yield pa.concat_tables(waiting)
-            waiting, count, started = [], 0, True
-    if waiting:
-        yield pa.concat_tables(waiting)
-    elif not started:
-        if schema is None:
-            raise ValueError("a schema is needed to write no rows")
-        yield schema.empty_table()
-
-
-def _writable(table: pa.Table) -> pa.Table:
-    """Arrow cannot write dictionaries that contain a null; such columns are encoded again."""
-    for index, column in enumerate(table.columns):
-        if pt.is_dictionary(column.type) and any(c.dictionary.null_count for c in column.chunks):
-            chunks = [chunk.dictionary_decode().dictionary_encode() for chunk in column.chunks]
-            fresh = pa.chunked_array(chunks, column.type)
-            table = table.set_column(index, table.schema.field(index), fresh)
-    return table
 
 
 def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -14,8 +14,9 @@ favours speed of writes and reads at a size below Snappy's; `bench/base_file.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -55,25 +56,29 @@ def encoding_plan(schema: pa.Schema, sample: pa.Table) -> dict[str, ColumnEncodi
 
     sample: some of the rows to be written (see `sample_rows`), in their order.
     """
+    if sample.num_rows < _SAMPLE_ROWS_MIN:
+        return _small_plan(schema)
     plan = {}
     for field in schema:
         if pt.is_nested(field.type):
             plan.update(dict.fromkeys(_leaves(field), DICTIONARY))
         else:
             plan[field.name] = _choose(field.type, sample.column(field.name))
-    if sample.num_rows < _SAMPLE_ROWS_MIN:
-        return {path: how if _is_long(schema, path) else _RAW for path, how in plan.items()}
     return plan
 
 
-def _is_long(schema: pa.Schema, path: str) -> bool:
-    """Whether the pages of a small file's column are worth a call of the codec, which costs more
-    than to write the column: nested values, and texts that are not dictionaries already."""
-    index = schema.get_field_index(path)
-    if index < 0:
-        return True
-    kind = schema.field(index).type
-    return bool(pt.is_nested(kind) or pt.is_string(kind) or pt.is_binary(kind))
+def _small_plan(schema: pa.Schema) -> dict[str, ColumnEncoding]:
+    """The plan of a small file: dictionaries, compressed where that is worth a call of the codec,
+    which costs more than to write the column: nested values, and texts that are not dictionaries
+    already."""
+    plan = {}
+    for field in schema:
+        if pt.is_nested(field.type):
+            plan.update(dict.fromkeys(_leaves(field), DICTIONARY))
+        else:
+            is_text = pt.is_string(field.type) or pt.is_binary(field.type)
+            plan[field.name] = DICTIONARY if is_text else _RAW
+    return plan
 
 
 def sample_rows(rows: pa.Table) -> pa.Table:
@@ -97,7 +102,23 @@ def writer_options(
     compression: the codec of columns worth compressing, `level` its level if it has one.
     page_bytes: size of values in a data page, which also ends after `PAGE_ROWS`.
     """
+    if rows.num_rows < _SAMPLE_ROWS_MIN:
+        return _small_options(rows.schema, compression, level, page_bytes)
     plan = encoding_plan(rows.schema, sample_rows(rows))
+    return _options(plan, compression, level, page_bytes)
+
+
+@lru_cache(maxsize=64)
+def _small_options(
+    schema: pa.Schema, compression: str, level: int | None, page_bytes: int
+) -> dict[str, Any]:
+    """The options of small files, which follow from the schema.  Callers must not change them."""
+    return _options(_small_plan(schema), compression, level, page_bytes)
+
+
+def _options(
+    plan: Mapping[str, ColumnEncoding], compression: str, level: int | None, page_bytes: int
+) -> dict[str, Any]:
     codecs = {path: compression if how.compressed else "none" for path, how in plan.items()}
     leveled = compression in ("zstd", "gzip", "brotli") and level is not None
     return {

@@ -243,9 +243,11 @@ def packed(rows: pa.Table, schema_json: str) -> pa.Table:
 
     Raises SchemaError for a vector of another size.
     """
+    vectors = stored_types(schema_json)
+    if not vectors:
+        return rows
     rows = filled_variants(rows, schema_json)
     fields = []
-    vectors = stored_types(schema_json)
     for field in rows.schema:
         vector = vectors.get(field.name)
         if isinstance(vector, Vector) and pt.is_list(field.type):

@@ -35,6 +35,8 @@ def conform(table: pa.Table, schema: pa.Schema, *, loss: Loss = Loss.ROUNDED) ->
     Columns that already fit are shared, not copied.  Raises SchemaError for a type that does not
     widen to the requested one, or a value that would be lost.
     """
+    if table.schema.equals(schema, check_metadata=True):
+        return table
     columns = []
     for field in schema:
         position = table.schema.get_field_index(field.name)
@@ -57,6 +59,8 @@ def fit(
 
 def normal_type(data_type: pa.DataType) -> pa.DataType:
     """The type with every list in pyhudi's style: `list<element>`, elements nullable."""
+    if not data_type.num_fields:
+        return data_type
     if is_any_list(data_type):
         return pa.list_(pa.field("element", normal_type(data_type.value_type)))
     if pt.is_struct(data_type):

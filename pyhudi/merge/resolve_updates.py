@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi._native import KeyTable
-from pyhudi.arrays import Mask
+from pyhudi.arrays import Ints, Mask
 from pyhudi.merge.column_merge import overlay, plain
 from pyhudi.merge.merge_rules import MergeRules, order_columns
 from pyhudi.merge.ordering_values import is_direct, ordering_ranks
@@ -26,7 +27,8 @@ class MergeDecision:
     keep: mask over stored rows.  Masks over incoming rows: emit (to be written), matched (the key
     is stored), lost (the stored record is newer and remains unchanged), beneath (the stored record
     is newer and takes values from the row).  partner: the stored row of each incoming row, or
-    NO_ROW.  deleted: number of stored rows removed; a key that was inserted twice has two.
+    NO_ROW.  removed: mask over stored rows whose record is deleted; a key that was inserted twice
+    has two.
     """
 
     keep: Mask
@@ -35,10 +37,36 @@ class MergeDecision:
     lost: Mask
     beneath: Mask
     partner: npt.NDArray[np.int64]
-    inserted: int
-    updated: int
-    deleted: int
-    unchanged: int
+    removed: Mask
+
+    @property
+    def inserted(self) -> int:
+        return int((self.emit & ~self.matched).sum())
+
+    @property
+    def updated(self) -> int:
+        return int((self.emit & self.matched).sum())
+
+    @property
+    def deleted(self) -> int:
+        return int(self.removed.sum())
+
+    @property
+    def unchanged(self) -> int:
+        return int(self.lost.sum())
+
+    def part(self, stored: slice, incoming: slice) -> MergeDecision:
+        """The decision for ranges of stored and incoming rows whose keys are in no other range."""
+        partner = self.partner[incoming]
+        return MergeDecision(
+            keep=self.keep[stored],
+            emit=self.emit[incoming],
+            matched=self.matched[incoming],
+            lost=self.lost[incoming],
+            beneath=self.beneath[incoming],
+            partner=np.where(partner == NO_ROW, NO_ROW, partner - stored.start),
+            removed=self.removed[stored],
+        )
 
 
 def unmatched(stored: pa.Table, puts: Mask) -> MergeDecision:
@@ -52,28 +80,34 @@ def unmatched(stored: pa.Table, puts: Mask) -> MergeDecision:
         lost=none,
         beneath=none,
         partner=np.full(count, NO_ROW, np.int64),
-        inserted=int(puts.sum()),
-        updated=0,
-        deleted=0,
-        unchanged=0,
+        removed=np.zeros(stored.num_rows, np.bool_),
     )
 
 
 def resolve_updates(
-    stored: pa.Table, incoming: pa.Table, puts: Mask, rules: MergeRules, *, natural_deletes: bool
+    stored: pa.Table,
+    incoming: pa.Table,
+    puts: Mask,
+    rules: MergeRules,
+    *,
+    natural_deletes: bool,
+    groups: tuple[Ints, Ints] | None = None,
 ) -> MergeDecision:
     """Which record of each key wins: the incoming row, unless the stored one is newer in event
     time.
 
     stored: with the record key and ordering columns.  Incoming keys are unique unless the batch
-    retains duplicates; then every row is emitted.
+    retains duplicates; then every row is emitted.  groups: the number of the file group of each
+    stored and each incoming row, if they are of several: a key meets only keys of its group.
     """
     count = incoming.num_rows
     loses = np.zeros(count, np.bool_)
     beneath = np.zeros(count, np.bool_)
     partner = np.full(count, NO_ROW, np.int64)
-    table = KeyTable(incoming.column(RECORD_KEY))
-    at = np.asarray(table.find(stored.column(RECORD_KEY)))
+    stored_keys, incoming_keys = stored.column(RECORD_KEY), incoming.column(RECORD_KEY)
+    if groups is not None:
+        stored_keys, incoming_keys = _of(groups[0], stored_keys), _of(groups[1], incoming_keys)
+    at = np.asarray(KeyTable(incoming_keys).find(stored_keys))
     hit = at >= 0
     partner[at[hit]] = np.flatnonzero(hit)
     if rules.is_event_time and not natural_deletes and hit.any():
@@ -85,7 +119,8 @@ def resolve_updates(
         hit &= ~(ahead & loses[at])
     matched = partner != NO_ROW
     emit = puts & ~loses
-    gone = ~puts & ~loses
+    removed = hit.copy()
+    removed[hit] = (~puts & ~loses)[at[hit]]
     return MergeDecision(
         keep=~hit,
         emit=emit,
@@ -93,11 +128,13 @@ def resolve_updates(
         lost=loses,
         beneath=beneath,
         partner=partner,
-        inserted=int((emit & ~matched).sum()),
-        updated=int((emit & matched).sum()),
-        deleted=int(gone[at[hit]].sum()),
-        unchanged=int(loses.sum()),
+        removed=removed,
     )
+
+
+def _of(groups: Ints, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Keys that are equal if the keys and their groups are."""
+    return pc.binary_join_element_wise(pa.array(groups).cast(pa.string()), keys, "/")
 
 
 def outcome(

@@ -40,8 +40,8 @@ from pyhudi.table.listing import ensure_partition
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
 from pyhudi.transaction.markers import MarkerKind
+from pyhudi.write.files.base_writer import write_base_file
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
-from pyhudi.write.files.file_writers import write_base_file
 from pyhudi.write.files.key_filter import filter_of
 from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
 from pyhudi.write.placement.sorted_insert import order_of, range_numbers

@@ -22,9 +22,9 @@ from pyhudi.records import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH,
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.transaction.markers import MarkerKind
+from pyhudi.write.files.base_writer import write_base_file
 from pyhudi.write.files.cdc_logs import write_cdc_log
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
-from pyhudi.write.files.file_writers import write_base_file
 from pyhudi.write.files.key_filter import filter_of
 
 _WRITTEN: Final = (COMMIT_TIME, COMMIT_SEQNO)

@@ -283,7 +283,7 @@ class TestReading:
         assert pa.concat_tables(parts).equals(self.ROWS.select(["n", "s"]))
 
     def test_reading_leaves_no_reference_cycle_that_keeps_a_footer_alive(self) -> None:
-        fs = written(keyed(2000, n=["a", "b"] * 1000), bloom=BloomFilter(1000, 1e-3))
+        fs = written(keyed(5000, n=["a", "b"] * 2500), bloom=BloomFilter(1000, 1e-3))
         gc.collect()
         gc.disable()
         try:

@@ -10,8 +10,9 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.formats.base_file import read_base
 from pyhudi.operations.create import NewTable, create
-from pyhudi.options import Options, parse_options
+from pyhudi.options import IndexKind, Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
@@ -143,3 +144,70 @@ def test_a_file_that_cannot_be_synced_fails_the_write(
     assert set(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == {1}
     table.upsert(rows(range(40), 3, 40))
     assert set(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == {3}
+
+
+@pytest.mark.parametrize("parts", [1, 3, 70], ids="{} partitions".format)
+def test_small_files_that_share_a_merge_come_out_as_if_each_were_merged_alone(parts: int) -> None:
+    """The same keys in every partition, under an index that is not global: a row meets only the
+    record of its own file group.  Some rows lose, some delete, some are new, some groups are left
+    out."""
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    given, kind = options(), TableType.COPY_ON_WRITE
+    fs = MemoryFileSystem()
+    create(fs, NewTable(schema, "t", kind, ("id",), ("part",), ("ts",), given, IndexKind.SIMPLE))
+    table = Table(fs, options=given, engine=LocalEngine(1))
+
+    def row(key: int, ts: int, part: int, gone: bool = False) -> dict[str, object]:
+        return {"id": f"k{key}", "ts": ts, "part": f"p{part:03}", "_hoodie_is_deleted": gone}
+
+    base = [row(key, 10 + part % 3, part) for part in range(parts) for key in range(part % 5 + 1)]
+    changes = [
+        row(key, 10 + key % 4, part, gone=(key + part) % 6 == 5)
+        for part in range(parts)
+        if part % 7 != 6
+        for key in range(part % 4 + 2)
+    ]
+    table.bulk_insert(pa.Table.from_pylist(base, schema))
+    table.upsert(pa.Table.from_pylist(changes, schema))
+    expected = {(r["part"], r["id"]): r["ts"] for r in base}
+    for r in changes:
+        place = (r["part"], r["id"])
+        if place in expected and expected[place] > r["ts"]:  # type: ignore[operator]
+            continue
+        if r["_hoodie_is_deleted"]:
+            expected.pop(place, None)
+        else:
+            expected[place] = r["ts"]
+    found = table.scan(["part", "id", "ts"]).to_arrow().to_pylist()
+    assert {(r["part"], r["id"]): r["ts"] for r in found} == expected
+    assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_meta_columns_of_files_written_together_are_those_of_each_file(threads: int) -> None:
+    fs = MemoryFileSystem()
+    table = made(fs, TableType.COPY_ON_WRITE, options(), threads=threads)
+    table.bulk_insert(rows(range(200), 1, 70))
+    table.upsert(rows(range(100, 300), 2, 70))
+    names = ["_hoodie_partition_path", "_hoodie_file_name", "_hoodie_commit_seqno", "part"]
+    found = table.scan(names).to_arrow().to_pylist()
+    assert len(found) == 300
+    assert len({r["_hoodie_commit_seqno"] for r in found}) == 300
+    assert all(r["_hoodie_partition_path"] == r["part"] for r in found)
+    stored = {(part, name) for part in fs_folders(fs) for name in fs.names(part)}
+    assert {(r["part"], r["_hoodie_file_name"]) for r in found} <= stored
+
+
+def fs_folders(fs: FileSystem) -> list[str]:
+    return [each.path for each in fs.children() if each.is_folder and each.path.startswith("p")]
+
+
+def test_sorted_rows_of_small_files_are_sorted_in_each_file() -> None:
+    fs = MemoryFileSystem()
+    given = options(**{"hoodie.bulkinsert.sort.mode": "PARTITION_SORT"})
+    table = made(fs, TableType.COPY_ON_WRITE, given)
+    table.bulk_insert(rows(range(299, -1, -1), 1, 30))
+    for folder in fs_folders(fs):
+        (name,) = (name for name in fs.names(folder) if name.endswith(".parquet"))
+        keys = read_base(fs, f"{folder}/{name}", columns=["_hoodie_record_key"]).column(0)
+        assert keys.to_pylist() == sorted(keys.to_pylist()) and len(keys) == 10

@@ -72,6 +72,7 @@ def _signed(bits: int) -> int:
     return bits - _TWO_64 if bits >> 63 else bits
 
 
+@lru_cache(maxsize=1 << 14)
 def _file_id_fields(file_id: str) -> tuple[int, int, int, str, int]:
     """(high bits, low bits, index, text, encoding) of a file id."""
     match = _UUID_ID.fullmatch(file_id)

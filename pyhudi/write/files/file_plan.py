@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arrays import Ints
 from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.filenames import BaseFileName, DataFileName, cdc_log_of, join, parse_data_file
 from pyhudi.layouts.table_layout import TableLayout
@@ -137,8 +139,13 @@ CONSTANT: Final = (PARTITION_PATH, FILE_NAME)
 
 def repeated(value: str, count: int) -> pa.DictionaryArray:
     """One value `count` times, as a dictionary column."""
-    zeros = pa.array(np.zeros(count, np.int32))
-    return pa.DictionaryArray.from_arrays(zeros, pa.array([value], pa.string()))
+    zeros = _ZEROS[:count] if count <= len(_ZEROS) else np.zeros(count, np.int32)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(zeros), pa.array([value], pa.string()), safe=False
+    )
+
+
+_ZEROS: Final = np.zeros(4096, np.int32)
 
 
 def stamped(
@@ -146,27 +153,45 @@ def stamped(
 ) -> pa.Table:
     """Incoming rows in stored form: meta columns, then the user columns."""
     count = rows.num_rows
-    ordinals = pa.array(np.arange(first, first + count)).cast(pa.string())
-    seqno = pc.binary_join_element_wise(f"{plan.instant}_{number}", ordinals, "_")
-    stamped = pa.table(
+    ordinals = np.arange(first, first + count)
+    return with_constants(numbered(plan, rows, [number], [count], ordinals), group, file_name)
+
+
+def numbered(
+    plan: FilePlan,
+    rows: pa.Table,
+    numbers: Sequence[int],
+    counts: Sequence[int] | Ints,
+    ordinals: npt.NDArray[np.int64],
+) -> pa.Table:
+    """Incoming rows of several targets in stored form, without the columns that are `CONSTANT` in a
+    file.
+
+    numbers, counts: of each target its number and its rows, which follow one another.  ordinals:
+    the position of each row in its file.
+    """
+    prefix = pa.array([f"{plan.instant}_{number}" for number in numbers])
+    of_rows = pa.array(np.repeat(np.arange(len(numbers)), counts))
+    seqno = pc.binary_join_element_wise(
+        prefix.take(of_rows), pa.array(ordinals).cast(pa.string()), "_"
+    )
+    return pa.table(
         {
-            COMMIT_TIME: pa.repeat(pa.scalar(str(plan.instant)), count),
+            COMMIT_TIME: pa.repeat(pa.scalar(str(plan.instant)), rows.num_rows),
             COMMIT_SEQNO: seqno,
             RECORD_KEY: rows.column(RECORD_KEY),
             **{name: rows.column(name) for name in plan.schema.names},
         }
     )
-    return with_constants(stamped, group, file_name)
 
 
 def with_constants(rows: pa.Table, group: FileGroupId, file_name: str) -> pa.Table:
     """`rows` with the columns that have one value per file, in stored column order."""
-    columns = {
-        PARTITION_PATH: repeated(group.partition, rows.num_rows),
-        FILE_NAME: repeated(file_name, rows.num_rows),
-    }
-    names = [*META_COLUMNS, *(n for n in rows.schema.names if n not in META_COLUMNS)]
-    return pa.table({n: columns[n] if n in columns else rows.column(n) for n in names})
+    columns = dict(zip(rows.column_names, rows.columns, strict=True))
+    columns[PARTITION_PATH] = repeated(group.partition, rows.num_rows)
+    columns[FILE_NAME] = repeated(file_name, rows.num_rows)
+    names = [*META_COLUMNS, *(n for n in columns if n not in META_COLUMNS)]
+    return pa.table([columns[n] for n in names], names)
 
 
 def millis_since(began: float) -> int:

@@ -6,6 +6,7 @@ the largest one: `hoodie.index.bloom.num_entries` keys per row of a dynamic filt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
@@ -45,13 +46,16 @@ def filter_of(options: BaseFileOptions, keys: pa.ChunkedArray) -> BloomFilter | 
 
 
 def filter_after(
-    options: BaseFileOptions, stored: BaseFooter, keys: pa.ChunkedArray, added: pa.ChunkedArray
+    options: BaseFileOptions,
+    stored: BaseFooter,
+    keys: pa.ChunkedArray,
+    added: Callable[[], pa.ChunkedArray],
 ) -> BloomFilter | None:
     """The filter of a rewritten file.
 
-    stored: the footer of the file that it replaces.  keys: all keys of the new file; added: those
-    that the replaced file does not have.  The stored filter continues if it has a suitable size;
-    keys that were deleted stay in it, as false positives.
+    stored: the footer of the file that it replaces.  keys: all keys of the new file; added:
+    returns those that the replaced file does not have.  The stored filter continues if it has a
+    suitable size; keys that were deleted stay in it, as false positives.
     """
     fresh = new_filter(options, len(keys))
     if fresh is None:
@@ -59,7 +63,7 @@ def filter_after(
     if len(keys) > _REBUILD_ROWS and _is_suitable(stored.bloom_text, fresh.bit_count):
         found = stored.bloom
         assert found is not None
-        found.add(added)
+        found.add(added())
         return found
     fresh.add(keys)
     return fresh

@@ -1,0 +1,299 @@
+"""Base files of several file groups: rows are routed, merged and given meta columns together.
+
+A small file costs a few calls for each step that its rows take, so small files of a task share the
+steps: one selection of rows, one comparison of keys within (file group, key), one computation of
+the meta columns.  A large file is a batch of its own; a new one is written by row groups.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.arrays import Longs
+from pyhudi.filenames import BaseFileName, DataFileName
+from pyhudi.formats import base_file
+from pyhudi.formats.base_file import BaseFooter
+from pyhudi.formats.schema_conform import conform
+from pyhudi.merge.resolve_updates import MergeDecision, outcome, resolve_updates, unmatched
+from pyhudi.records import PARTITION_PATH, RECORD_KEY, with_meta
+from pyhudi.transaction.markers import MarkerKind
+from pyhudi.write.files.base_writer import (
+    base_stat,
+    counted,
+    log_changes,
+    write_base_file,
+)
+from pyhudi.write.files.file_plan import (
+    CONSTANT,
+    FilePlan,
+    Written,
+    numbered,
+    stamped,
+    with_constants,
+)
+from pyhudi.write.files.key_filter import filter_after, new_filter
+from pyhudi.write.placement.assignment import Mode, Target
+from pyhudi.write.placement.routing import Routed, Router
+
+_SMALL_ROWS: Final = 4096
+_SMALL_BYTES: Final = 1 << 17  # of a stored base file
+_BATCH_FILES: Final = 64
+_BATCH_ROWS: Final = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A target of a task with its number.  file: the first one written, whose marker exists."""
+
+    number: int
+    target: Target
+    file: DataFileName
+
+    @property
+    def base_name(self) -> BaseFileName:
+        assert isinstance(self.file, BaseFileName)
+        return self.file
+
+    @property
+    def row_count(self) -> int:
+        return self.target.update_count + self.target.insert_count
+
+
+def in_batches(plan: FilePlan, items: Sequence[FileTarget]) -> Iterator[list[FileTarget]]:
+    """Targets of one mode each, in their order; several if their files are small."""
+    rows_max = min(_BATCH_ROWS, plan.base_file.row_group_rows)
+    for mode in dict.fromkeys(item.target.mode for item in items):
+        some: list[FileTarget] = []
+        rows = 0
+        for item in (item for item in items if item.target.mode is mode):
+            count = item.row_count if _is_small(plan, item) else rows_max + 1
+            if some and (rows + count > rows_max or len(some) == _BATCH_FILES):
+                yield some
+                some, rows = [], 0
+            some.append(item)
+            rows += count
+        yield some
+
+
+def _is_small(plan: FilePlan, item: FileTarget) -> bool:
+    if item.row_count > min(_SMALL_ROWS, plan.base_file.row_group_rows):
+        return False
+    if item.target.mode is not Mode.REWRITE:
+        return True
+    assert item.target.slice is not None and item.target.slice.base is not None
+    return item.target.slice.base.size_bytes <= _SMALL_BYTES
+
+
+def create_bases(
+    plan: FilePlan, items: Sequence[FileTarget], router: Router
+) -> Iterator[list[Written]]:
+    """Write the first base files of new groups; none without rows."""
+    if not _is_small(plan, items[0]):
+        yield _create_large(plan, items[0], router)
+        return
+    columns = [name for name in router.columns if name != PARTITION_PATH]
+    numbers = [item.number for item in items]
+    routed, ends = router.rows_together(numbers, columns=columns)
+    counts = np.diff(ends)
+    rows = _ordered(routed.rows, counts, plan.order_by) if plan.order_by else routed.rows
+    rows = numbered(plan, rows, numbers, counts, _ordinals(counts))
+    for item, (begin, end) in zip(items, pairwise(ends.tolist()), strict=True):
+        yield [_create_small(plan, item, rows.slice(begin, end - begin))] if end > begin else []
+
+
+def _ordinals(counts: Longs) -> Longs:
+    """The position of each row among those of its target."""
+    begins = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) - np.repeat(begins, counts)
+
+
+def _ordered(rows: pa.Table, counts: Longs, order_by: Sequence[str]) -> pa.Table:
+    """The rows of each target sorted by columns."""
+    owners = pa.array(np.repeat(np.arange(len(counts)), counts))
+    names = [str(number) for number in range(len(order_by) + 1)]
+    keys = pa.table([owners, *(rows.column(name) for name in order_by)], names)
+    return rows.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names]))
+
+
+def _create_small(plan: FilePlan, item: FileTarget, rows: pa.Table) -> Written:
+    began = time.monotonic()
+    group, count = item.target.group, rows.num_rows
+    bloom = new_filter(plan.base_file, count)
+    if bloom is not None:
+        bloom.add(rows.column(RECORD_KEY))
+    rows = with_constants(rows, group, str(item.file))
+    size = write_base_file(plan, group, item.base_name, rows, bloom, MarkerKind.CREATE)
+    stat = base_stat(group, item.base_name, size, count, None, began)
+    return Written(counted(stat, inserted=count), count, 0, 0, 0)
+
+
+def _create_large(plan: FilePlan, item: FileTarget, router: Router) -> list[Written]:
+    """Write the first base file of a group.  Memory: one row group."""
+    began = time.monotonic()
+    number, target, name = item.number, item.target, item.base_name
+    chunks = router.chunks_of(number, rows=plan.base_file.row_group_rows, order_by=plan.order_by)
+    first = next(chunks, None)
+    if first is None:
+        return []
+    bloom = new_filter(plan.base_file, target.insert_count + target.update_count)
+    count = 0
+
+    def stored() -> Iterator[pa.Table]:
+        nonlocal count
+        for chunk in chain((first,), chunks):
+            rows = stamped(plan, chunk, target.group, number, str(name), count)
+            if bloom is not None:
+                bloom.add(rows.column(RECORD_KEY))
+            count += rows.num_rows
+            yield rows
+
+    size = write_base_file(plan, target.group, name, stored(), bloom, MarkerKind.CREATE)
+    stat = base_stat(target.group, name, size, count, None, began)
+    return [Written(counted(stat, inserted=count), count, 0, 0, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Base files that are rewritten together.  ends: the begin of each one's rows, and the end of
+    the last; rows: of all, one after another."""
+
+    rows: pa.Table
+    ends: Longs
+    footers: list[BaseFooter]
+
+
+def rewrite_bases(
+    plan: FilePlan, items: Sequence[FileTarget], router: Router
+) -> Iterator[list[Written]]:
+    """Write the next base files of groups: the stored rows that remain, then incoming rows."""
+    routed, ends = router.rows_together([item.number for item in items])
+    with_rows = np.diff(ends) > 0
+    yield from ([] for _ in range(int((~with_rows).sum())))
+    items = [item for item, has_rows in zip(items, with_rows, strict=True) if has_rows]
+    if not items:
+        return
+    ends = np.concatenate([[0], ends[1:][with_rows]])
+    stored = _read(plan, items)
+    decision = _decide(plan, stored, routed, ends)
+    incoming = outcome(stored.rows, routed.rows, decision, plan.rules)
+    emitted = _sums(decision.emit, ends)
+    remains = _sums(decision.keep, stored.ends)
+    remaining = stored.rows
+    if not decision.keep.all():
+        remaining = remaining.filter(pa.array(decision.keep))
+    counts = np.diff(emitted)
+    fresh = remaining.slice(0, 0)
+    if incoming.num_rows:  # keys to delete have no other columns
+        ordinals = _ordinals(counts) + np.repeat(np.diff(remains), counts)
+        fresh = numbered(plan, incoming, [item.number for item in items], counts, ordinals)
+        fresh = conform(fresh, remaining.schema)
+    for at, item in enumerate(items):
+        part = _Part(
+            decision.part(_range(stored.ends, at), _range(ends, at)),
+            _slice(stored.rows, stored.ends, at),
+            _slice(incoming, emitted, at),
+            _slice(remaining, remains, at),
+            _slice(fresh, emitted, at),
+        )
+        yield [_rewrite(plan, item, stored.footers[at], part)]
+
+
+def _read(plan: FilePlan, items: Sequence[FileTarget]) -> _Stored:
+    schema = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
+    few_valued = [f.name for f in schema if f.name not in (RECORD_KEY, *plan.rules.ordering)]
+    tables: list[pa.Table] = []
+    footers: list[BaseFooter] = []
+    for item in items:
+        assert item.target.slice is not None and item.target.slice.base is not None
+        path = item.target.slice.base.path
+        dictionaries = few_valued if len(items) == 1 else ()
+        rows, foot = base_file.read_with_footer(
+            plan.fs, path, schema=schema, dictionaries=dictionaries
+        )
+        tables.append(rows)
+        footers.append(foot)
+    ends = np.cumsum([0, *(table.num_rows for table in tables)])
+    rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
+    return _Stored(rows, ends, footers)
+
+
+def _decide(plan: FilePlan, stored: _Stored, routed: Routed, ends: Longs) -> MergeDecision:
+    if plan.keeps_stored:
+        return unmatched(stored.rows, routed.puts)
+    groups = None
+    if len(stored.footers) > 1:
+        numbers = np.arange(len(stored.footers), dtype=np.int32)
+        groups = np.repeat(numbers, np.diff(stored.ends)), np.repeat(numbers, np.diff(ends))
+    return resolve_updates(
+        stored.rows,
+        routed.rows,
+        routed.puts,
+        plan.rules,
+        natural_deletes=plan.natural_deletes,
+        groups=groups,
+    )
+
+
+def _sums(mask: npt.NDArray[np.bool_], ends: Longs) -> Longs:
+    """The ends of ranges among the rows of a mask."""
+    found: Longs = np.concatenate([[0], np.cumsum(mask)])[ends]
+    return found
+
+
+def _range(ends: Longs, at: int) -> slice:
+    return slice(int(ends[at]), int(ends[at + 1]))
+
+
+def _slice(rows: pa.Table, ends: Longs, at: int) -> pa.Table:
+    return rows.slice(int(ends[at]), int(ends[at + 1] - ends[at]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The rows of one file.  stored: all stored rows; remaining: those that are written again;
+    incoming: the rows that are emitted; fresh: the same in stored form."""
+
+    decision: MergeDecision
+    stored: pa.Table
+    incoming: pa.Table
+    remaining: pa.Table
+    fresh: pa.Table
+
+
+def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) -> Written:
+    began = time.monotonic()
+    decision, incoming = part.decision, part.incoming
+    group, name = item.target.group, item.base_name
+    if not incoming.num_rows and decision.keep.all():  # every row lost to a stored one
+        return Written(None, 0, 0, 0, decision.unchanged)
+    rows = part.remaining
+    if incoming.num_rows:
+        rows = pa.concat_tables([rows, part.fresh])
+    rows = with_constants(rows, group, str(name))
+    bloom = filter_after(
+        plan.base_file,
+        foot,
+        rows.column(RECORD_KEY),
+        lambda: incoming.column(RECORD_KEY).filter(pa.array(~decision.matched[decision.emit])),
+    )
+    keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
+    cdc_sizes = log_changes(plan, group, name, MarkerKind.MERGE, part.stored,
+        leaving=~decision.keep, incoming=incoming)  # fmt: skip
+    size = write_base_file(plan, group, name, rows, bloom, MarkerKind.MERGE,
+        keys=keys, added=incoming)  # fmt: skip
+    stat = base_stat(group, name, size, rows.num_rows, item.target.slice, began)
+    counts = decision.inserted, decision.updated, decision.deleted
+    stat = counted(
+        replace(stat, cdc_sizes=cdc_sizes),
+        inserted=counts[0], updated=counts[1], deleted=counts[2],
+    )  # fmt: skip
+    return Written(stat, *counts, decision.unchanged)
