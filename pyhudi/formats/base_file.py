@@ -46,6 +46,10 @@ _OTHER_FORMATS: Final = ("orc", "hfile", "lance")
 
 ROW_GROUP_ROWS: Final = 1 << 18
 _SMALL_BYTES: Final = 1 << 17
+
+RowGroupChoice = Callable[[pq.FileMetaData], Sequence[int] | None]
+"""Numbers of the row groups to read; None for all."""
+
 _THREADS_ROWS_MIN: Final = 1 << 14  # below, handing columns to threads costs more than to decode
 _DICTIONARY_ROWS_MIN: Final = 4096  # below, opening the file again costs more than it saves
 
@@ -139,7 +143,7 @@ def read_base(
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
     dictionaries: Collection[str] = (),
-    row_groups: Sequence[int] | None = None,
+    row_groups: Sequence[int] | RowGroupChoice | None = None,
 ) -> pa.Table:
     """The rows of a base file.
 
@@ -149,7 +153,8 @@ def read_base(
     only rows for which it is true; row groups that cannot contain one are not read.
     dictionaries: string columns returned as dictionary arrays (index int32) if they have few
     values, which a rewrite filters and writes several times faster; not together with `filter`.
-    row_groups: numbers of the row groups to read, default all; not together with `filter`.
+    row_groups: numbers of the row groups to read, or a function that chooses them by the footer;
+    default all; not together with `filter`.
     Raises FileMissingError, CorruptFileError, SchemaError, UnsupportedTableError.
     """
     _check_format(path)
@@ -173,7 +178,7 @@ def read_parquet(
     filter: pc.Expression | None = None,
     schema: pa.Schema | None = None,
     dictionaries: Collection[str] = (),
-    row_groups: Sequence[int] | None = None,
+    row_groups: Sequence[int] | RowGroupChoice | None = None,
     opened: pq.ParquetFile | None = None,
 ) -> pa.Table:
     """`read_base` for an open pyarrow file; `path` names it in errors.
@@ -187,6 +192,7 @@ def read_parquet(
             coded = _few_valued(file, dictionaries)
             file = _open(source, coded, file.metadata) if coded else file
         names = None if requested is None else _present(requested, file.schema_arrow)
+        row_groups = row_groups(file.metadata) if callable(row_groups) else row_groups
         if row_groups is not None:
             table = file.read_row_groups(list(row_groups), columns=names)
         elif filter is None:

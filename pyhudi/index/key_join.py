@@ -33,6 +33,7 @@ from pyhudi.formats.base_file import read_base
 from pyhudi.index.contract import UNKNOWN, Located, one_array, path_codes
 from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.read.skipping.key_row_groups import KeyRowGroups
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
@@ -151,7 +152,7 @@ class Joined:
     """The concatenated keys of several runs, with the run and row of each key."""
 
     def __init__(self, probes: Sequence[Probes]) -> None:
-        arrays = [p.keys for p in probes]
+        arrays = self.runs_of_keys = [p.keys for p in probes]
         self.keys: pa.Array = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
         counts = [len(p.keys) for p in probes]
         self.runs = np.repeat(np.array([p.run for p in probes], np.int32), counts)
@@ -217,12 +218,13 @@ def match_slice(
 ) -> None:
     """Add to `hits` which of some distinct keys a slice contains.
 
-    Cost: one column of the base file, and the logs.
+    Cost: one column of the base file, of the row groups whose key range contains a key; and the
+    logs.
     """
     base = slice_.base
     stored = None
     if base is not None and not (slice_.logs and work.everywhere and not work.has_positions):
-        stored = _stored_rows(keys, read_base(work.fs, base.path, columns=[RECORD_KEY]).column(0))
+        stored = _stored_rows(keys, work.fs, base.path)
     if not slice_.logs and stored is not None:
         hits.add(keys, np.flatnonzero(stored != _ABSENT), number, stored=stored)
         return
@@ -241,13 +243,16 @@ def _matches(keys: Joined, stored: pa.ChunkedArray) -> Longs:
     return np.flatnonzero(is_stored)
 
 
-def _stored_rows(keys: Joined, stored: pa.ChunkedArray) -> Longs:
-    """The row of each key in a key column: UNKNOWN for several rows, _ABSENT for none."""
+def _stored_rows(keys: Joined, fs: FileSystem, path: str) -> Longs:
+    """The row of each key in a base file: UNKNOWN for several rows, _ABSENT for none."""
+    chosen = KeyRowGroups(keys.runs_of_keys)
+    stored = read_base(fs, path, columns=[RECORD_KEY], row_groups=chosen).column(0)
     at = np.asarray(keys.table.first(stored))
-    rows = np.flatnonzero(at >= 0)
+    hits = np.flatnonzero(at >= 0)
+    rows = chosen.file_rows(hits)
     found = np.full(len(keys.keys), _ABSENT, np.int64)
-    found[at[rows]] = rows
-    again = at[rows][found[at[rows]] != rows]
+    found[at[hits]] = rows
+    again = at[hits][found[at[hits]] != rows]
     found[again] = UNKNOWN
     return found
 
