@@ -30,6 +30,7 @@ SMALL: dict[str, list[str]] = {
     "many_writers": ["--smoke"],
     "many_commits": ["--smoke"],
     "many_partitions": ["--smoke"],
+    "shapes": ["--smoke"],
     "empty_touch": ["--smoke"],
     "file_sizing": ["--smoke"],
     "services_cost": ["--smoke"],
