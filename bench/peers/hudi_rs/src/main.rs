@@ -5,6 +5,9 @@
 //! `cpu_seconds` (all threads) of the call of hudi-rs, without the time to read or write those
 //! files; or `error`, the text of the error.
 
+// The futures of hudi-core nest deeper than the default limit when they are optimised.
+#![recursion_limit = "512"]
+
 mod checksum;
 mod files;
 mod requests;
