@@ -1,8 +1,8 @@
 """Pages below a folder of docs/ run from top to bottom, as a reader types them.
 
 The blocks of a page share their names and one empty folder.  A comment after a `print` is its
-output.  Lines of shell blocks: `pyhudi` runs the command line, `make` and `pip` name targets and
-extras that exist.
+output.  Lines of shell blocks: `pyhudi` runs the command line; other lines name targets, extras and
+files that exist.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*/*.md"))
+OTHER_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+ANY_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
 
@@ -80,6 +82,10 @@ def run_line(words: list[str], where: str) -> None:
         case ["pip", "install", *packages]:
             for extras in re.findall(r"pyhudi\[(.*?)\]", " ".join(packages)):
                 assert set(extras.split(",")) <= extras_of_the_project()
+        case [".venv/bin/python", "-m", "pytest", path, *_]:
+            assert (ROOT / path).exists()
+        case ["python", "-m", module, *_] if module.startswith("bench"):
+            assert (ROOT / f"{module.replace('.', '/')}.py").exists()
         case _:
             raise AssertionError(f"{where}: {shlex.join(words)} is not run by this test")
 
@@ -95,6 +101,24 @@ def run_command(arguments: list[str], where: str) -> None:
 def extras_of_the_project() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return set(project["project"]["optional-dependencies"])
+
+
+def test_every_block_states_its_language() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}: {text[:60]!r}"
+        for page in [*OTHER_PAGES, *PAGES]
+        for language, text in ANY_BLOCK.findall(page.read_text("utf-8"))
+        if language not in ("python", "sh", "text", "json", "properties")
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_commands_on_other_pages_exist() -> None:
+    for page in OTHER_PAGES:
+        for kind, block in blocks(page):
+            if kind == "sh":
+                for line in block.splitlines():
+                    run_line(shlex.split(line, comments=True), page.name)
 
 
 @pytest.mark.parametrize("page", pages(spark=False))
