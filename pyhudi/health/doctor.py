@@ -24,7 +24,11 @@ from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_verify import check_metadata
 from pyhudi.health.orphans import check_leftovers, check_pending
 from pyhudi.health.replaced_groups import check_replaced
-from pyhudi.health.timeline_checks import check_instants, check_properties
+from pyhudi.health.timeline_checks import (
+    check_instants,
+    check_payload_class,
+    check_properties,
+)
 from pyhudi.metadata.writer import check_version
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config
@@ -33,6 +37,7 @@ from pyhudi.table.timeline_facts import check_not_bootstrapped, check_readable
 Check = Callable[[TableInventory], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
+    check_payload_class,
     check_instants,
     check_paths,
     check_partition_metafiles,

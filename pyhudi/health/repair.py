@@ -1,7 +1,8 @@
 """Repair of the problems in a diagnosis: planned first, then executed.  Idempotent.
 
 ```
-properties -> files of the timeline -> interrupted rebuild completed, failed writes rolled back
+properties -> payload class -> files of the timeline
+-> interrupted rebuild completed, failed writes rolled back
 -> leftovers deleted -> replaced groups removed -> metafiles
 -> damaged and orphan files moved out -> metadata table rebuilt
 ```
@@ -33,13 +34,14 @@ from pyhudi.health.metadata_rebuild import rebuild_metadata
 from pyhudi.health.quarantine import delete_leftovers, quarantine_files
 from pyhudi.health.replaced_groups import take_out_again
 from pyhudi.health.timeline_checks import sound_properties
+from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import partition_metafile
-from pyhudi.table.properties import load_config
+from pyhudi.table.properties import load_config, store_config
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State, parse_instant_name
 from pyhudi.transaction.begin import table_lock
@@ -164,6 +166,8 @@ def _execute(
         match steps[0].repair:
             case RepairAction.PROPERTIES:
                 notes += _restore_properties(fs)
+            case RepairAction.PAYLOAD_CLASS:
+                _add_payload_class(fs)
             case RepairAction.SWEEP:
                 delete_leftovers(fs, paths)
             case RepairAction.METADATA:
@@ -189,6 +193,11 @@ def _restore_properties(fs: FileSystem) -> list[str]:
         return []
     fs.replace(PROPERTIES, fs.read(source))
     return [f"{PROPERTIES}: restored from {source}"]
+
+
+def _add_payload_class(fs: FileSystem) -> None:
+    config = load_config(fs)
+    store_config(fs, config.with_properties(mode_properties(config.merge_mode, config.version)))
 
 
 def _repair_files(

@@ -17,7 +17,13 @@ from pyhudi.health.inventory import TableInventory
 from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.layouts.v8 import V8
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.table.properties import TableConfig, is_valid, parse_properties
+from pyhudi.table.properties import (
+    PAYLOAD_CLASS,
+    MergeMode,
+    TableConfig,
+    is_valid,
+    parse_properties,
+)
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 
 _PLANNED: Final = frozenset(
@@ -59,6 +65,26 @@ def check_properties(fs: FileSystem) -> Iterator[Finding]:
             "repair deletes it",
             RepairAction.SWEEP if main else None,
         )
+
+
+def check_payload_class(inventory: TableInventory) -> Iterator[Finding]:
+    """The payload class of a merge-on-read table of version 6, by which Apache Hudi 0.x reads logs.
+
+    A downgrade by Apache Hudi 1.x of a table without one, as it creates them, adds none.
+    """
+    config = inventory.config
+    has_logs = config.is_merge_on_read and config.layout.timeline_version == 1
+    if not has_logs or config.payload_class or config.merge_mode is MergeMode.CUSTOM:
+        return
+    yield Finding(
+        "payload-class",
+        Severity.WARNING,
+        PROPERTIES,
+        f"the properties of a merge-on-read table lack {PAYLOAD_CLASS}",
+        "Apache Hudi 0.x fails to read its logs",
+        "repair adds the class of the table's merge mode",
+        RepairAction.PAYLOAD_CLASS,
+    )
 
 
 def sound_properties(fs: FileSystem) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError
@@ -18,11 +19,12 @@ from pyhudi.health.inventory import TableInventory
 from pyhudi.health.repair import execute_repair
 from pyhudi.metadata.rebuild import REBUILT
 from pyhudi.options import parse_options
+from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.properties import TableType, load_config
+from pyhudi.table.properties import PAYLOAD_CLASS, TableType, load_config, store_config
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.archive_files import ArchiveFiles
-from tests.crash.torn import copy_of, died, index_of, opened, rows, snapshot, table
+from tests.crash.torn import SCHEMA, copy_of, died, index_of, opened, rows, snapshot, table
 from tests.support.filesystems import every_stop
 from tests.support.golden import golden_names, golden_table, unzipped
 
@@ -224,3 +226,28 @@ def test_a_torn_archive_of_layout_2_is_reported() -> None:
     fs.replace(f"{HISTORY}/{name}", fs.read(f"{HISTORY}/{name}")[:-9])
     (found,) = check_archive(TableInventory.of(fs, load_config(fs)))
     assert found.path == f"{HISTORY}/{name}" and found.repair is None
+
+
+@pytest.mark.parametrize(
+    ("ordering", "payload"),
+    [("ts", "DefaultHoodieRecordPayload"), ((), "OverwriteWithLatestAvroPayload")],
+)
+def test_a_payload_class_that_a_downgrade_left_out_is_added(
+    ordering: str | tuple[()], payload: str, tmp_path: Path
+) -> None:
+    """As by Apache Hudi 1.2.0, from version 9; 0.15.0 then cannot read the logs."""
+    made = pyhudi.create_table(
+        tmp_path, SCHEMA, record_key="id", ordering=ordering, table_type="mor", index="simple"
+    )
+    made.bulk_insert(rows(range(4), 1))
+    made.upsert(rows(range(2), 2))
+    before = made.scan().to_arrow()
+    fs = LocalFileSystem(tmp_path)
+    assert examine(fs).findings == ()
+    stated = store_config(fs, load_config(fs).with_properties({PAYLOAD_CLASS: None}))
+    (found,) = examine(fs).findings
+    assert (found.code, found.repair) == ("payload-class", RepairAction.PAYLOAD_CLASS)
+    assert execute_repair(fs).left == ()
+    after = load_config(fs)
+    assert after.payload_class == payload and after.merge_mode is stated.merge_mode
+    assert pyhudi.open_table(tmp_path).scan().to_arrow() == before
