@@ -14,7 +14,7 @@
 # make hudi-rs  hudi-rs 0.6, built by cargo, and pyhudi write and read the same tables in turns
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes
-# make options  write docs/options.md and docs/schema_evolution.md from the code
+# make options  write docs/options.md, docs/schema_evolution.md and docs/cli.md from the code
 # make history  long form: many writers and services, and a checker of what they leave
 # make chaos    long form: processes write, compact, clean and read while they are killed; then
 #               Apache Hudi reads what they left
@@ -104,6 +104,7 @@ faults: build
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md
 	$(BIN)/python -m tests.write.schema_matrix > docs/schema_evolution.md
+	$(BIN)/python -m tests.cli.golden
 
 docs: build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -1,23 +1,26 @@
-"""The `pyhudi` command and its groups: `pyhudi NOUN VERB PATH`.
-
-Exit codes: 0 success, 1 failure, 2 usage error, 3 a check found problems, 4 write conflict.
-"""
+"""The `pyhudi` command and its groups: `pyhudi NOUN VERB PATH`."""
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
-from pyhudi.cli import care, demo, files, services, tables
+from pyhudi.cli import care, commits, demo, files, services, table_changes, tables
+from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
-from pyhudi.cli.output import explain
-from pyhudi.errors import PyhudiError, UserError, WriteConflictError
+from pyhudi.cli.output import explain, print_error
+from pyhudi.errors import PyhudiError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=epilog("table info trips"),
+)
 @click.version_option(package_name="pyhudi")
 def commands() -> None:
     """Apache Hudi tables without a jar."""
@@ -26,7 +29,8 @@ def commands() -> None:
 for command in (
     demo.demo,
     tables.table,
-    tables.timeline,
+    commits.commits,
+    commits.timeline,
     index,
     services.compaction,
     services.clustering,
@@ -43,25 +47,49 @@ for command in (
     files.log,
 ):
     commands.add_command(command)
+for command in table_changes.COMMANDS:
+    tables.table.add_command(command)
 
 
 def run(words: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line (None: that of this process) and exit with its code.  A PyhudiError is
-    printed as one line on standard error."""
+    """Run a command line (None: that of this process) and exit with its code.
+
+    An error is printed in two lines on standard error: what is wrong, and what to do.  With
+    --debug its traceback precedes them.
+    """
+    session = Session()
     try:
-        commands(words, standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        commands(words, prog_name="pyhudi", standalone_mode=False, obj=session)
     except click.Abort:
-        sys.exit(1)
-    except PyhudiError as error:
-        explain(error)
-        match error:
-            case WriteConflictError():
-                sys.exit(4)
-            case UserError():
-                sys.exit(2)
-            case _:
-                sys.exit(1)
-    sys.exit(0)
+        click.echo("aborted", err=True)
+        sys.exit(ExitCode.FAILURE)
+    except BrokenPipeError:  # the reader of the output has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.FAILURE)
+    except Exception as error:
+        if session.debug:
+            traceback.print_exception(error)
+        sys.exit(_explained(error))
+    sys.exit(ExitCode.SUCCESS)
+
+
+def _explained(error: Exception) -> int:
+    """Print an error; the exit code."""
+    match error:
+        case PyhudiError():
+            explain(error)
+            return exit_code_of(error)
+        case click.UsageError(ctx=context):
+            if type(error).__name__ == "NoArgsIsHelpError":  # the help of a group
+                error.show()
+                return error.exit_code
+            where = context.command_path if context else "pyhudi"
+            print_error("USAGE", error.format_message(), f"`{where} --help` describes it")
+            return error.exit_code
+        case click.ClickException():
+            print_error("FAILURE", error.format_message(), "add --debug for the traceback")
+            return error.exit_code
+        case _:
+            what = f"unexpected {type(error).__name__}: {error}"
+            print_error("INTERNAL", what, "add --debug for the traceback, and report it as a bug")
+            return ExitCode.FAILURE

@@ -4,60 +4,56 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 import click
 
-import pyhudi
-from pyhudi.cli.output import as_json, show
-from pyhudi.cli.values import Settings, option, seconds
+from pyhudi.cli.command import Answer, Call, ExitCode, command
+from pyhudi.cli.output import json_text, show
+from pyhudi.cli.values import seconds
+from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis
+from pyhudi.health.repair import RepairReport, execute_repair
 
-PROBLEMS = 3
 
-
-@click.command()
-@click.argument("path")
+@command("doctor", example="doctor trips")
 @click.option("--quick", is_flag=True, help="Skip the check of the record index.")
 @click.option("--html", "as_html", is_flag=True, help="Print an HTML fragment.")
-@as_json
-def doctor(path: str, quick: bool, as_html: bool, as_json: bool) -> None:
+def doctor(call: Call, quick: bool, as_html: bool) -> Any:
     """Report problems of a table and their remedies; exit code 3 if there are any."""
-    _report(pyhudi.doctor(path, quick=quick), as_json, as_html)
+    found = examine(call.store, quick=quick, engine=call.engine)
+    return _diagnosis(found, found._repr_html_() if as_html else str(found))
 
 
-def _report(found: Diagnosis, as_json: bool, as_html: bool = False) -> None:
-    if as_html:
-        click.echo(found._repr_html_())
-    elif as_json:
-        show(found.to_dict(), as_json=True)
-    else:
-        click.echo(str(found))
-    if not found.is_healthy:
-        sys.exit(PROBLEMS)
+def _diagnosis(found: Diagnosis, text: str | None = None) -> Answer:
+    code = ExitCode.SUCCESS if found.is_healthy else ExitCode.PROBLEMS
+    return Answer(found, text=str(found) if text is None else text, code=code)
 
 
-@click.command()
-@click.argument("path")
-@click.option("--dry-run", is_flag=True, help="Report what would be done; change nothing.")
+@command("repair", example="repair trips --dry-run", changes=True, is_dangerous=True)
 @click.option("--allow-loss", is_flag=True, help="Include repairs that lose rows or history.")
-@click.option("--yes", is_flag=True, help="Do not prompt before --allow-loss.")
-@as_json
-def repair(path: str, dry_run: bool, allow_loss: bool, yes: bool, as_json: bool) -> None:
+def repair(call: Call, allow_loss: bool) -> Any:
     """Repair the problems that doctor finds; exit code 3 if any remain."""
-    if allow_loss and not (dry_run or yes):
-        click.confirm("rows or history may be lost; continue?", abort=True)
-    report = pyhudi.repair(path, dry_run=dry_run, allow_loss=allow_loss)
-    if as_json:
-        show(report.to_dict(), as_json=True)
-    else:
-        steps = [step.to_dict() for step in report.steps]
-        show(steps, as_json=False, title="would be done" if dry_run else "done")
-        for note in report.notes:
-            click.echo(note)
-        if not dry_run:
-            click.echo(str(Diagnosis(path, report.left)))
-    if not report.is_healthy:
-        sys.exit(PROBLEMS)
+    if allow_loss:
+        call.confirm("rows or history may be lost; continue?")
+    report = execute_repair(
+        call.store, options=call.parsed, engine=call.engine, dry_run=call.dry_run,
+        allow_loss=allow_loss,
+    )  # fmt: skip
+    code = ExitCode.SUCCESS if report.is_healthy else ExitCode.PROBLEMS
+    if call.as_json:
+        return Answer(report, code=code)
+    _show_steps(call, report)
+    sys.exit(code)
+
+
+def _show_steps(call: Call, report: RepairReport) -> None:
+    steps = [step.to_dict() for step in report.steps]
+    show(steps, as_json=False, title="would be done" if call.dry_run else "done")
+    for note in report.notes:
+        click.echo(note)
+    if not call.dry_run:
+        click.echo(str(Diagnosis(call.path, report.left)))
 
 
 @click.group()
@@ -65,29 +61,21 @@ def services() -> None:
     """All table services."""
 
 
-@services.command("run")
-@click.argument("path")
-@click.option("--dry-run", is_flag=True, help="Report what is due; change nothing.")
+@command("run", services, example="services run trips --every 60", changes=True, prints_rows=True)
 @click.option("--every", type=seconds, help="Repeat every so many seconds, until stopped.")
-@option
-@as_json
-def services_run(
-    path: str, dry_run: bool, every: float | None, options: Settings, as_json: bool
-) -> None:
+def services_run(call: Call, every: float | None) -> Any:
     """Run the services that are due; report what ran and why others were skipped: rollback,
-    partition TTL, compaction, log compaction, clustering, cleaning, archival, leftover files."""
-    table = pyhudi.open_table(path, options=dict(options))
+    partition TTL, compaction, log compaction, clustering, cleaning, archival, leftover files.
+
+    With --every, --json prints one document per line and run.
+    """
     while True:
-        report = table.services.run(dry_run=dry_run)
-        if as_json:
-            show(report.to_dict(), as_json=True)
-        else:
-            click.echo(str(report))
+        report = call.table.services.run(dry_run=call.dry_run)
         if every is None:
-            break
+            code = ExitCode.FAILURE if report.errors else ExitCode.SUCCESS
+            return Answer(report, text=str(report), code=code)
+        click.echo(json_text(report.to_dict()) if call.as_json else str(report))
         time.sleep(every)
-    if report.errors:
-        sys.exit(1)
 
 
 @click.group()
@@ -95,19 +83,14 @@ def metadata() -> None:
     """The metadata table: file listing, record index, statistics."""
 
 
-@metadata.command("verify")
-@click.argument("path")
+@command("verify", metadata, example="metadata verify trips")
 @click.option("--keys/--no-keys", default=True, help="Verify the record index.")
-@as_json
-def metadata_verify(path: str, keys: bool, as_json: bool) -> None:
+def metadata_verify(call: Call, keys: bool) -> Any:
     """Verify the metadata table against the table; exit code 3 if it has errors."""
-    _report(pyhudi.open_table(path).metadata.verify(keys=keys), as_json)
+    return _diagnosis(call.table.metadata.verify(keys=keys))
 
 
-@metadata.command("rebuild")
-@click.argument("path")
-@click.option("--dry-run", is_flag=True, help="Check that a rebuild is possible; change nothing.")
-@as_json
-def metadata_rebuild(path: str, dry_run: bool, as_json: bool) -> None:
+@command("rebuild", metadata, example="metadata rebuild trips --dry-run", changes=True)
+def metadata_rebuild(call: Call) -> Any:
     """Rebuild the metadata table and replace the old one."""
-    _report(pyhudi.open_table(path).metadata.rebuild(dry_run=dry_run), as_json)
+    return _diagnosis(call.table.metadata.rebuild(dry_run=call.dry_run))

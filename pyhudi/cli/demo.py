@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import pyhudi
-from pyhudi.cli.output import as_json, show
+from pyhudi.cli.command import Answer, Call, ExitCode, Target, command
 from pyhudi.errors import UserError
 
 _TABLES = ("cow_rolled_back", "mor_rolled_back")
@@ -49,12 +49,13 @@ class DemoResult:
     seconds: float
 
 
-@click.command()
+@command("demo", target=Target.NOTHING, example="demo --engine local")
 @click.option("--keep", type=click.Path(file_okay=False), help="Keep the tables in this folder.")
-@click.option("--engine", type=click.Choice(["auto", "spark", "local"]), default="auto")
-@as_json
-def demo(keep: str | None, engine: str, as_json: bool) -> None:
+@click.option("--engine", type=click.Choice(["auto", "spark", "local"]), default="auto",
+              show_default=True, help="Where the upserts run.")  # fmt: skip
+def demo(call: Call, keep: str | None, engine: str) -> Any:
     """Upsert into tables that Apache Hudi wrote: on Spark, or in this process without Java."""
+    call.engine.pause()
     console = Console(stderr=True, highlight=False)
     with _folder(keep) as folder, _session(engine, console) as spark:
         unpack(folder)
@@ -63,11 +64,14 @@ def demo(keep: str | None, engine: str, as_json: bool) -> None:
             with _progress(console, f"{name}: upsert and delete"):
                 results.append(_run(folder / name, spark))
     found = [vars(r) for r in results]
-    show(found if as_json else _sideways(found), as_json=as_json, title="pyhudi demo")
     if keep:
         console.print(f"The tables are in {keep}; their rows, read by pyhudi, in <table>.parquet.")
-    if not all(r.index_agrees for r in results):
-        sys.exit(3)
+    agrees = all(r.index_agrees for r in results)
+    return Answer(
+        found if call.as_json else _sideways(found),
+        "pyhudi demo",
+        code=ExitCode.SUCCESS if agrees else ExitCode.PROBLEMS,
+    )
 
 
 def _sideways(results: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from pyhudi import HFileReader
-from pyhudi.cli.output import as_json, plain, show
-from pyhudi.cli.values import COUNT
+from pyhudi.cli.command import Answer, Call, Target, command
+from pyhudi.cli.output import plain, show
+from pyhudi.cli.values import limit_option
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.formats.delete_block import decode_deletes
@@ -21,7 +22,7 @@ from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
 from pyhudi.storage.filesystem import RandomAccess
 from pyhudi.storage.local import LocalFile
 
-limit = click.option("--limit", type=COUNT, default=20, show_default=True, help="Entries to show.")
+_limit = limit_option(20, "Entries to show.")
 
 
 @click.group()
@@ -29,11 +30,10 @@ def hfile() -> None:
     """Inspect HFiles (sorted key-value files)."""
 
 
-@hfile.command("dump")
+@command("dump", hfile, target=Target.NOTHING, example="hfile dump index.hfile --limit 5")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@limit
-@as_json
-def hfile_dump(file: str, limit: int, as_json: bool) -> None:
+@_limit
+def hfile_dump(call: Call, file: str, limit: int) -> Any:
     """Show file info and the first entries."""
     with HFileReader(file) as reader:
         facts = {
@@ -41,11 +41,10 @@ def hfile_dump(file: str, limit: int, as_json: bool) -> None:
             **{plain(k): plain(v)[:200] for k, v in sorted(reader.metadata.items())},
         }
         entries = list(itertools.islice(_entries(reader), limit))
-    if as_json:
-        show({"info": facts, "entries": entries}, as_json=True)
-        return
+    if call.as_json:
+        return {"info": facts, "entries": entries}
     show(facts, as_json=False, title=file)
-    show(entries, as_json=False)
+    return entries
 
 
 def _entries(reader: HFileReader) -> Iterator[dict[str, str]]:
@@ -54,19 +53,17 @@ def _entries(reader: HFileReader) -> Iterator[dict[str, str]]:
             yield {"key": plain(row["key"]), "value": plain(row["value"])}
 
 
-@hfile.command("lookup")
+@command("lookup", hfile, target=Target.NOTHING, example="hfile lookup index.hfile trip-17")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.argument("keys", nargs=-1, required=True)
-@as_json
-def hfile_lookup(file: str, keys: tuple[str, ...], as_json: bool) -> None:
+def hfile_lookup(call: Call, file: str, keys: tuple[str, ...]) -> Any:
     """Show the value of each KEY."""
     with HFileReader(file) as reader:
         values = reader.get_many([key.encode() for key in keys]).to_pylist()
-    rows = [
+    return [
         {"key": key, "value": None if value is None else plain(value)}
         for key, value in zip(keys, values, strict=True)
     ]
-    show(rows, as_json=as_json)
 
 
 @click.group()
@@ -74,12 +71,11 @@ def log() -> None:
     """Inspect log files of merge-on-read tables and of the metadata table."""
 
 
-@log.command("dump")
+@command("dump", log, target=Target.NOTHING, example="log dump .f1_1.log.1_0-1-2 --rows")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--rows", is_flag=True, help="Show the contents of the blocks.")
-@limit
-@as_json
-def log_dump(file: str, rows: bool, limit: int, as_json: bool) -> None:
+@_limit
+def log_dump(call: Call, file: str, rows: bool, limit: int) -> Any:
     """Show the blocks and, with --rows, their first records and deletes."""
     with closing(LocalFile(file)) as opened:
         blocks = read_blocks(opened, path=file)
@@ -88,7 +84,7 @@ def log_dump(file: str, rows: bool, limit: int, as_json: bool) -> None:
         found = [
             _block(b) | ({"rows": _rows(b, opened, file, limit)} if rows else {}) for b in blocks
         ]
-    show(found, as_json=as_json, title=file)
+    return Answer(found, file)
 
 
 def _block(block: LogBlock) -> dict[str, Any]:

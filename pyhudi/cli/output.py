@@ -1,51 +1,129 @@
-"""Output: formatted tables, or one JSON document with `--json`."""
+"""Output: formatted tables, one JSON document with `--json`, and errors in two lines."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from pyhudi.errors import PyhudiError
+from pyhudi.errors import (
+    CorruptFileError,
+    IndexNotReadyError,
+    LockError,
+    PyhudiError,
+    SnapshotExpiredError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedTableError,
+    UserError,
+    WriteConflictError,
+)
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_WIDE: Final = 1 << 14  # columns of output that is not a terminal: lines are never wrapped
+
+_REMEDIES: Final[tuple[tuple[type[PyhudiError], str], ...]] = (
+    (TableNotFoundError, "check the path; `pyhudi table create` creates a table"),
+    (WriteConflictError, "run the command again"),
+    (LockError, "run the command again when the other writer has finished"),
+    (SnapshotExpiredError, "use a later instant; `pyhudi timeline show PATH` lists them"),
+    (IndexNotReadyError, "`pyhudi index rebuild PATH` builds a record index"),
+    (CorruptFileError, "`pyhudi doctor PATH` lists the damage and possible repairs"),
+    (UnsupportedTableError, "docs/compatibility.md lists what is supported"),
+    (StorageError, "check the path, the permissions and the --storage options"),
+    (UserError, "`--help` describes the arguments of a command"),
+)
+"""What to do about errors that do not say so themselves, by class; the first match counts."""
 
 
 def explain(error: PyhudiError) -> None:
-    """Print an error as one line on standard error."""
-    click.echo(f"error [{error.code}]: {error}", err=True)
+    """Print an error in two lines on standard error: what is wrong, and what to do."""
+    facts = ", ".join(f"{name}={value}" for name, value in error.facts.items())
+    what = "; ".join(filter(None, (error.what, facts)))
+    print_error(error.code, what, error.hint or _remedy(error))
+
+
+def print_error(code: str, what: str, remedy: str) -> None:
+    """Print `error [code]: what`, and below it the remedy."""
+    click.echo(f"error [{code}]: {one_line(what)}\n{one_line(remedy)}", err=True)
+
+
+def _remedy(error: PyhudiError) -> str:
+    found = (text for kind, text in _REMEDIES if isinstance(error, kind))
+    return next(found, "add --debug for the traceback")
+
+
+def one_line(value: str) -> str:
+    return " ".join(value.split())
 
 
 def show(value: Any, *, as_json: bool, title: str = "") -> None:
     """Print a mapping, or a list of mappings with the same keys."""
     if as_json:
-        click.echo(json.dumps(value, default=plain, ensure_ascii=False, indent=2))
+        print_json(value)
         return
-    console = Console(highlight=False)
+    console = output_console()
     if isinstance(value, Mapping):
         console.print(_facts(value, title))
     else:
         console.print(_rows(list(value), title))
 
 
+def output_console() -> Console:
+    """Standard output.  Colours depend on the terminal and on NO_COLOR."""
+    is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(highlight=False, width=_WIDE if is_wide else None)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    click.echo(json_text(value, indent=2))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """A JSON document; numbers that JSON does not have become null."""
+    return json.dumps(
+        finite(value), default=plain, ensure_ascii=False, indent=indent, allow_nan=False
+    )
+
+
+def finite(value: Any) -> Any:
+    """The value without NaN and infinite numbers, which JSON does not have: None instead."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
 def _facts(facts: Mapping[str, Any], title: str) -> Table:
-    table = Table(title=title or None, show_header=False)
+    table = Table(title=Text(title) if title else None, show_header=False)
     for name, value in facts.items():
-        table.add_row(str(name), text(value))
+        table.add_row(Text(spaced(name)), Text(text(value)))
     return table
 
 
 def _rows(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
-    table = Table(title=title or None)
+    table = Table(title=Text(title) if title else None)
     for name in rows[0] if rows else ("no entries",):
-        table.add_column(str(name))
+        table.add_column(Text(spaced(name)))
     for row in rows:
-        table.add_row(*(text(value) for value in row.values()))
+        table.add_row(*(Text(text(value)) for value in row.values()))
     return table
+
+
+def spaced(name: str) -> str:
+    """A name of a JSON field as the heading of a table."""
+    return str(name) if str(name).startswith("_") else str(name).replace("_", " ")
 
 
 def text(value: Any) -> str:
@@ -54,7 +132,9 @@ def text(value: Any) -> str:
         return "-"
     if isinstance(value, bytes):
         return plain(value)
-    if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={text(item)}" for name, item in value.items())
+    if isinstance(value, Iterable) and not isinstance(value, str):
         return ", ".join(text(item) for item in value)
     return str(value)
 

@@ -1,27 +1,20 @@
-"""Commands `pyhudi compaction`, `clustering`, `ttl`, `clean`, `rollback`, `savepoint`, `restore`
-and `timeline archive`."""
+"""Commands `pyhudi compaction`, `clustering`, `ttl`, `clean`, `rollback`, `savepoint` and
+`restore`."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-import pyhudi
-from pyhudi.cli.output import as_json, show
-from pyhudi.cli.tables import timeline
-from pyhudi.cli.values import Settings, name_of, option
+from pyhudi.cli.command import Call, command
+from pyhudi.cli.values import Decorator, columns_option
 from pyhudi.reports import Report
 
-dry_run = click.option("--dry-run", is_flag=True, help="Report what would be done; change nothing.")
 
-
-def _opened(path: str, options: Settings) -> pyhudi.Table:
-    return pyhudi.open_table(path, options=dict(options))
-
-
-def _show_planned(planned: str | Report | None, *, as_json: bool) -> None:
-    """Print the instant of a plan, or the report of a dry run."""
-    facts = planned.to_dict() if isinstance(planned, Report) else {"instant": planned}
-    show(facts, as_json=as_json)
+def _planned(planned: str | Report | None) -> Any:
+    """The instant of a plan, or the report of a dry run."""
+    return planned.to_dict() if isinstance(planned, Report) else {"instant": planned}
 
 
 @click.group()
@@ -29,48 +22,31 @@ def compaction() -> None:
     """Merge the logs of a merge-on-read table into base files."""
 
 
-@compaction.command("run")
-@click.argument("path")
-@dry_run
-@option
-@as_json
-def compaction_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+@command("run", compaction, example="compaction run trips --dry-run", changes=True)
+def compaction_run(call: Call) -> Any:
     """Run the pending compaction, or plan one and run it."""
-    show(_opened(path, options).compact(dry_run=dry_run).to_dict(), as_json=as_json)
+    return call.table.compact(dry_run=call.dry_run)
 
 
-@compaction.command("logs")
-@click.argument("path")
-@dry_run
-@option
-@as_json
-def compaction_logs(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+@command("logs", compaction, example="compaction logs trips", changes=True)
+def compaction_logs(call: Call) -> Any:
     """Merge the logs of each file slice that has many into one; base files are not rewritten."""
-    show(_opened(path, options).compact_logs(dry_run=dry_run).to_dict(), as_json=as_json)
+    return call.table.compact_logs(dry_run=call.dry_run)
 
 
-@compaction.command("schedule")
-@click.argument("path")
-@dry_run
-@option
-@as_json
-def compaction_schedule(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+@command("schedule", compaction, example="compaction schedule trips", changes=True)
+def compaction_schedule(call: Call) -> Any:
     """Plan a compaction to be run by `run` or by Apache Hudi."""
-    _show_planned(_opened(path, options).schedule_compaction(dry_run=dry_run), as_json=as_json)
+    return _planned(call.table.schedule_compaction(dry_run=call.dry_run))
 
 
-@compaction.command("unschedule")
-@click.argument("path")
+@command(
+    "unschedule", compaction, example="compaction unschedule trips 20261122101500000", changes=True
+)
 @click.argument("instant")
-@dry_run
-@option
-@as_json
-def compaction_unschedule(
-    path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
-) -> None:
+def compaction_unschedule(call: Call, instant: str) -> Any:
     """Cancel a pending compaction, if no later logs depend on it."""
-    done = _opened(path, options).unschedule_compaction(instant, dry_run=dry_run)
-    show(done.to_dict(), as_json=as_json)
+    return call.table.unschedule_compaction(instant, dry_run=call.dry_run)
 
 
 @click.group()
@@ -78,83 +54,55 @@ def clustering() -> None:
     """Rewrite small file groups with their rows sorted by columns."""
 
 
-sort_by = click.option(
-    "--sort-by",
-    multiple=True,
-    type=name_of,
-    metavar="COLUMN",
-    help="A column to sort by; may be repeated.",
-)
-layout = click.option(
-    "--layout", type=click.Choice(["linear", "zorder", "hilbert"]), help="How rows are ordered."
-)
-partition = click.option(
-    "--partition", "partitions", multiple=True, metavar="PATH", help="Only this partition."
-)
+def _clustering_options() -> Decorator:
+    options = (
+        columns_option("--sort-by", "A column to sort by"),
+        click.option(
+            "--layout", type=click.Choice(["linear", "zorder", "hilbert"]),
+            help="How rows are ordered.",
+        ),
+        click.option(
+            "--partition", "partitions", multiple=True, metavar="PATH",
+            help="Only this partition; may be repeated.",
+        ),
+    )  # fmt: skip
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
-@clustering.command("run")
-@click.argument("path")
-@sort_by
-@layout
-@partition
-@dry_run
-@option
-@as_json
-def clustering_run(
-    path: str,
-    sort_by: tuple[str, ...],
-    layout: str | None,
-    partitions: tuple[str, ...],
-    dry_run: bool,
-    options: Settings,
-    as_json: bool,
-) -> None:
+def _selection(
+    sort_by: tuple[str, ...], layout: str | None, partitions: tuple[str, ...]
+) -> dict[str, Any]:
+    return {"sort_by": sort_by or None, "layout": layout, "partitions": partitions or None}
+
+
+@command("run", clustering, example="clustering run trips --sort-by city", changes=True)
+@_clustering_options()
+def clustering_run(call: Call, **selection: Any) -> Any:
     """Run the pending clustering, or plan one and run it."""
-    table = _opened(path, options)
-    report = table.cluster(
-        sort_by or None, layout=layout, partitions=partitions or None, dry_run=dry_run
-    )
-    show(report.to_dict(), as_json=as_json)
+    return call.table.cluster(**_selection(**selection), dry_run=call.dry_run)
 
 
-@clustering.command("schedule")
-@click.argument("path")
-@sort_by
-@layout
-@partition
-@dry_run
-@option
-@as_json
-def clustering_schedule(
-    path: str,
-    sort_by: tuple[str, ...],
-    layout: str | None,
-    partitions: tuple[str, ...],
-    dry_run: bool,
-    options: Settings,
-    as_json: bool,
-) -> None:
+@command("schedule", clustering, example="clustering schedule trips --sort-by city", changes=True)
+@_clustering_options()
+def clustering_schedule(call: Call, **selection: Any) -> Any:
     """Plan a clustering to be run by `run` or by Apache Hudi."""
-    table = _opened(path, options)
-    planned = table.schedule_clustering(
-        sort_by or None, layout=layout, partitions=partitions or None, dry_run=dry_run
-    )
-    _show_planned(planned, as_json=as_json)
+    planned = call.table.schedule_clustering(**_selection(**selection), dry_run=call.dry_run)
+    return _planned(planned)
 
 
-@clustering.command("unschedule")
-@click.argument("path")
+@command(
+    "unschedule", clustering, example="clustering unschedule trips 20261122101500000", changes=True
+)
 @click.argument("instant")
-@dry_run
-@option
-@as_json
-def clustering_unschedule(
-    path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
-) -> None:
+def clustering_unschedule(call: Call, instant: str) -> Any:
     """Cancel a pending clustering."""
-    done = _opened(path, options).unschedule_clustering(instant, dry_run=dry_run)
-    show(done.to_dict(), as_json=as_json)
+    return call.table.unschedule_clustering(instant, dry_run=call.dry_run)
 
 
 @click.group()
@@ -162,14 +110,13 @@ def ttl() -> None:
     """Delete expired partitions."""
 
 
-@ttl.command("run")
-@click.argument("path")
-@dry_run
-@option
-@as_json
-def ttl_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+@command(
+    "run", ttl, changes=True,
+    example="ttl run trips --option hoodie.partition.ttl.strategy.days.retain=30",
+)  # fmt: skip
+def ttl_run(call: Call) -> Any:
     """Delete partitions that have expired according to `hoodie.partition.ttl.*`."""
-    show(_opened(path, options).expire_partitions(dry_run=dry_run).to_dict(), as_json=as_json)
+    return call.table.expire_partitions(dry_run=call.dry_run)
 
 
 @click.group()
@@ -177,22 +124,16 @@ def clean() -> None:
     """Delete files that no reader needs any more."""
 
 
-@clean.command("run")
-@click.argument("path")
-@dry_run
-@option
-@as_json
-def clean_run(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+@command("run", clean, example="clean run trips --dry-run", changes=True)
+def clean_run(call: Call) -> Any:
     """Run pending cleans, then plan one and run it."""
-    show(_opened(path, options).clean(dry_run=dry_run).to_dict(), as_json=as_json)
+    return call.table.clean(dry_run=call.dry_run)
 
 
-@clean.command("pins")
-@click.argument("path")
-@as_json
-def clean_pins(path: str, as_json: bool) -> None:
+@command("pins", clean, example="clean pins trips")
+def clean_pins(call: Call) -> Any:
     """Show snapshots that readers have pinned against cleaning."""
-    show([pinned.to_dict() for pinned in _opened(path, ()).pinned_snapshots()], as_json=as_json)
+    return call.table.pinned_snapshots()
 
 
 @click.group()
@@ -200,16 +141,18 @@ def rollback() -> None:
     """Undo the newest commit."""
 
 
-@rollback.command("run")
-@click.argument("path")
+@command(
+    "run", rollback, changes=True, is_dangerous=True,
+    example="rollback run trips 20261122101500000 --dry-run",
+)  # fmt: skip
 @click.argument("instant")
-@dry_run
-@option
-@as_json
-def rollback_run(path: str, instant: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+def rollback_run(call: Call, instant: str) -> Any:
     """Undo the commit at INSTANT, which must be the newest."""
-    report = _opened(path, options).rollback(instant, dry_run=dry_run)
-    show(report.to_dict(), as_json=as_json)
+    planned = call.table.rollback(instant, dry_run=True)
+    if call.dry_run:
+        return planned
+    call.confirm(f"undo the commit at {instant} permanently?")
+    return call.table.rollback(instant)
 
 
 @click.group()
@@ -217,46 +160,26 @@ def savepoint() -> None:
     """Protect snapshots from cleaning and archival."""
 
 
-@savepoint.command("create")
-@click.argument("path")
+@command("create", savepoint, example="savepoint create trips --comment release", changes=True)
 @click.argument("instant", required=False)
 @click.option("--comment", default="", help="Why it is protected.")
-@dry_run
-@option
-@as_json
-def savepoint_create(
-    path: str,
-    instant: str | None,
-    comment: str,
-    dry_run: bool,
-    options: Settings,
-    as_json: bool,
-) -> None:
+def savepoint_create(call: Call, instant: str | None, comment: str) -> Any:
     """Protect the snapshot at INSTANT, or the newest."""
-    saved = _opened(path, options).savepoint(comment, instant, dry_run=dry_run)
-    show(saved.to_dict(), as_json=as_json)
+    return call.table.savepoint(comment, instant, dry_run=call.dry_run)
 
 
-@savepoint.command("show")
-@click.argument("path")
-@as_json
-def savepoint_show(path: str, as_json: bool) -> None:
+@command("show", savepoint, example="savepoint show trips")
+def savepoint_show(call: Call) -> Any:
     """Show savepoints, oldest first."""
-    show([each.to_dict() for each in _opened(path, ()).savepoints()], as_json=as_json)
+    return call.table.savepoints()
 
 
-@savepoint.command("delete")
-@click.argument("path")
+@command("delete", savepoint, example="savepoint delete trips 20261122101500000", changes=True)
 @click.argument("instant")
-@dry_run
-@option
-@as_json
-def savepoint_delete(
-    path: str, instant: str, dry_run: bool, options: Settings, as_json: bool
-) -> None:
+def savepoint_delete(call: Call, instant: str) -> Any:
     """Delete the savepoint at INSTANT."""
-    released = _opened(path, options).delete_savepoint(instant, dry_run=dry_run)
-    show({"deleted": instant} | released.to_dict(), as_json=as_json)
+    released = call.table.delete_savepoint(instant, dry_run=call.dry_run)
+    return {"deleted": instant} | released.to_dict()
 
 
 @click.group()
@@ -264,22 +187,15 @@ def restore() -> None:
     """Restore the table to its state at a commit."""
 
 
-@restore.command("run")
-@click.argument("path")
+@command(
+    "run", restore, changes=True, is_dangerous=True,
+    example="restore run trips 20261122101500000 --dry-run",
+)  # fmt: skip
 @click.argument("instant")
-@dry_run
-@option
-@as_json
-def restore_run(path: str, instant: str, dry_run: bool, options: Settings, as_json: bool) -> None:
+def restore_run(call: Call, instant: str) -> Any:
     """Undo everything that was written after the commit at INSTANT."""
-    show(_opened(path, options).restore(instant, dry_run=dry_run).to_dict(), as_json=as_json)
-
-
-@timeline.command("archive")
-@click.argument("path")
-@dry_run
-@option
-@as_json
-def timeline_archive(path: str, dry_run: bool, options: Settings, as_json: bool) -> None:
-    """Move old instants to the archive; `timeline show --archived` lists them there."""
-    show(_opened(path, options).archive(dry_run=dry_run).to_dict(), as_json=as_json)
+    planned = call.table.restore(instant, dry_run=True)
+    if call.dry_run:
+        return planned
+    call.confirm(f"undo everything that was written after {instant} permanently?")
+    return call.table.restore(instant)

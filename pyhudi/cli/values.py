@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Final
+from typing import Any, Final
 
 import click
+
+from pyhudi.table.properties import parse_properties
 
 COUNT: Final = click.IntRange(min=1, max=2**31 - 1)
 """A count of at least one."""
 
 Settings = tuple[tuple[str, str], ...]
 """Options as pairs of name and value."""
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def seconds(text: str) -> float:
@@ -40,11 +46,19 @@ def setting(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-option = click.option(
-    "--option",
-    "options",
-    multiple=True,
-    type=setting,
-    metavar="NAME=VALUE",
-    help="A hoodie.* option.",
-)
+def properties_file(path: str) -> dict[str, str]:
+    """The entries of a Java properties file."""
+    return parse_properties(Path(path).read_bytes())
+
+
+def columns_option(flag: str, what: str) -> Decorator:
+    """An option that names columns."""
+    return click.option(
+        flag, multiple=True, type=name_of, metavar="COLUMN", help=f"{what}; may be repeated."
+    )
+
+
+def limit_option(default: int | None, what: str) -> Decorator:
+    """An option that limits the number of entries.  default: None for no limit."""
+    shows = default is not None
+    return click.option("--limit", type=COUNT, default=default, show_default=shows, help=what)

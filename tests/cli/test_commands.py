@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from pyhudi.cli.output import json_text
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -43,9 +44,9 @@ def test_table_info_describes_a_table(table: Path) -> None:
     info = answer("table", "info", table)
     assert isinstance(info, dict)
     assert info["type"] == "MERGE_ON_READ"
-    assert info["record key"] == ["id"]
-    assert info["file groups"] == 2
-    assert info["log files"] == 1
+    assert info["record_key"] == ["id"]
+    assert info["file_groups"] == 2
+    assert info["log_files"] == 1
 
 
 def test_table_schema_names_every_column(table: Path) -> None:
@@ -63,7 +64,7 @@ def test_table_create_makes_an_empty_table_of_a_version(version: int, tmp_path: 
         "id", "--partition-by", "city", "--ordering", "ts", "--type", "mor", "--version", version,
     )  # fmt: skip
     assert isinstance(made, dict)
-    assert (made["version"], made["merge mode"]) == (version, "EVENT_TIME_ORDERING")
+    assert (made["version"], made["merge_mode"]) == (version, "EVENT_TIME_ORDERING")
     table = pyhudi.open_table(tmp_path / "t")
     table.upsert(rows)
     assert table.config.is_merge_on_read
@@ -115,15 +116,69 @@ def test_hfile_dump_and_lookup_read_apache_hudis_files() -> None:
     assert found[1]["value"] is None
 
 
-def test_what_is_not_there_ends_with_one_line_and_code_1(tmp_path: Path) -> None:
+def test_an_error_has_two_lines_what_is_wrong_and_what_to_do(tmp_path: Path) -> None:
     done = run("table", "info", tmp_path)
     assert done.returncode == 1
-    assert "TABLE_NOT_FOUND" in done.stderr
-    assert "Traceback" not in done.stderr
+    what, remedy = done.stderr.splitlines()
+    assert what.startswith("error [TABLE_NOT_FOUND]: no Hudi table") and str(tmp_path) in what
+    assert "create" in remedy
 
 
-def test_usage_errors_end_with_code_2() -> None:
-    assert run("table", "inform").returncode == 2
+def test_debug_prints_the_traceback_before_the_error(tmp_path: Path) -> None:
+    done = run("table", "info", tmp_path, "--debug")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.splitlines()[-2].startswith("error [TABLE_NOT_FOUND]")
+
+
+def test_usage_errors_end_with_code_2_and_name_the_help() -> None:
+    done = run("table", "inform")
+    assert done.returncode == 2
+    what, remedy = done.stderr.splitlines()
+    assert what.startswith("error [USAGE]: No such command 'inform'.")
+    assert remedy == "`pyhudi table --help` describes it"
+
+
+def test_options_of_a_properties_file_apply_and_single_options_win(
+    table: Path, tmp_path: Path
+) -> None:
+    settings = tmp_path / "small.properties"
+    settings.write_text("hoodie.parquet.small.file.limit=0\n")
+    small = answer("table", "sizes", table, "--props", settings)
+    given = answer(
+        "table", "sizes", table, "--props", settings, "--option",
+        "hoodie.parquet.small.file.limit=1gb",
+    )  # fmt: skip
+    assert isinstance(small, list) and isinstance(given, list)
+    assert [row["small_files"] for row in small] == [0, 0]
+    assert [row["small_files"] for row in given] == [1, 1]
+
+
+def test_a_change_that_cannot_be_undone_needs_a_confirmation(tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a"], "ts": [1]})
+    made = pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id")
+    instant = made.insert(rows).instant
+    refused = run("rollback", "run", tmp_path / "t", instant)
+    assert refused.returncode == 2 and "--yes" in refused.stderr
+    assert made.count() == 1
+    assert run("rollback", "run", tmp_path / "t", instant, "--dry-run").returncode == 0
+    assert made.count() == 1
+    assert run("rollback", "run", tmp_path / "t", instant, "--yes").returncode == 0
+    assert made.count() == 0
+
+
+def test_output_that_is_not_a_terminal_has_no_colours_and_whole_values(table: Path) -> None:
+    done = run("table", "info", table)
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert str(table) in done.stdout
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    assert json.loads(json_text({"a": [float("nan"), 1.5], "b": float("inf")})) == {
+        "a": [None, 1.5],
+        "b": None,
+    }
 
 
 def test_the_demo_runs_without_spark_and_its_index_agrees() -> None:

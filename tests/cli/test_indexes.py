@@ -30,7 +30,6 @@ def test_an_index_is_checked_and_repaired(tmp_path: Path) -> None:
     assert isinstance(stats, dict) and (stats["entries"], stats["bucket_count"]) == (2, 10)
     done = run("index", "rebuild", path, "--buckets", "3", "--json")
     assert done.returncode == 0 and '"buckets_before": 10' in done.stdout
-    assert "swap: 2 of 2" in done.stderr
     assert run("index", "verify", path).returncode == 0
 
 

@@ -35,9 +35,8 @@ CHANGING = (
     "clean run", "clustering run", "clustering schedule", "clustering unschedule",
     "compaction logs", "compaction run", "compaction schedule", "compaction unschedule",
     "index create", "index drop", "index rebuild", "index repair", "metadata rebuild", "repair",
-    "restore run", "rollback run",
-    "savepoint create", "savepoint delete", "services run", "table upgrade", "timeline archive",
-    "ttl run",
+    "restore run", "rollback run", "savepoint create", "savepoint delete", "services run",
+    "table drop", "table set", "table upgrade", "timeline archive", "ttl run",
 )  # fmt: skip
 NOUNS = {"clean", "clustering", "compaction", "restore", "rollback", "savepoint", "services", "ttl"}
 
@@ -103,7 +102,10 @@ def test_a_dry_run_changes_nothing(
     words = [*name.split(), str(path), *([instants[name]] if name in instants else [])]
     if name == "ttl run":
         words += ["--option", "hoodie.partition.ttl.strategy.days.retain=1"]
-    words += {"index create": ["column_stats"], "index drop": ["record_index"]}.get(name, [])
+    words += {
+        "index create": ["column_stats"], "index drop": ["record_index"],
+        "table set": ["owner=ana"],
+    }.get(name, [])  # fmt: skip
     before = files(path)
     with pytest.raises(SystemExit) as ended:
         run([*words, "--dry-run", "--json"])

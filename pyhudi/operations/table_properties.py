@@ -1,0 +1,80 @@
+"""Changes of the properties of a table that do not affect its files, from the lock to the report.
+
+The name, the database and properties of users can change.  All other `hoodie.*` properties describe
+existing files or the format: a different value would make rows unreadable or change their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.errors import UserError
+from pyhudi.options import Options
+from pyhudi.reports import Report
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.properties import load_config, store_config
+from pyhudi.transaction.begin import check_table, table_lock
+
+_NAME: Final = "hoodie.table.name"
+_CHANGEABLE: Final = frozenset({_NAME, "hoodie.database.name"})
+_RESERVED: Final = ("hoodie.", "pyhudi.", "_hoodie")
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChanges(Report):
+    """set: properties with another value than before; removed: names that the table had."""
+
+    set: Mapping[str, str]
+    removed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    dry_run: bool = False
+
+
+def set_properties(
+    fs: FileSystem,
+    options: Options,
+    changes: Mapping[str, str | None],
+    *,
+    dry_run: bool = False,
+) -> PropertyChanges:
+    """Set properties of the table; None removes one.
+
+    dry_run: report only.  Raises UserError, before any change, for a property that describes files
+    or the format, and for an empty name; UnsupportedTableError for a table that cannot be written;
+    LockError.
+    """
+    stored = load_config(fs).properties
+    _check(changes)
+    if dry_run:
+        return _compared(stored, changes, dry_run=True)
+    with table_lock(fs, options.write, "set properties"):
+        config = load_config(fs)
+        check_table(config)
+        report = _compared(config.properties, changes)
+        if report.set or report.removed:
+            store_config(fs, config.with_properties(changes))
+        return report
+
+
+def _check(changes: Mapping[str, str | None]) -> None:
+    if not changes:
+        raise UserError("no properties are given", hint="pass NAME=VALUE")
+    for name, value in changes.items():
+        if not name.strip() or (name.startswith(_RESERVED) and name not in _CHANGEABLE):
+            raise UserError(
+                "the property cannot be changed", property=name,
+                hint=f"changeable: {', '.join(sorted(_CHANGEABLE))}, and names without hoodie.",
+            )  # fmt: skip
+        if name == _NAME and not (value or "").strip():
+            raise UserError("a table needs a name", property=name)
+
+
+def _compared(
+    stored: Mapping[str, str], changes: Mapping[str, str | None], *, dry_run: bool = False
+) -> PropertyChanges:
+    written = {n: v for n, v in changes.items() if v is not None and stored.get(n) != v}
+    removed = tuple(n for n, v in changes.items() if v is None and n in stored)
+    unchanged = tuple(n for n in changes if n not in written and n not in removed)
+    return PropertyChanges(written, removed, unchanged, dry_run)

@@ -1,0 +1,252 @@
+"""Help and JSON shape of every command, as golden files and as docs/cli.md.
+
+    python -m tests.cli.golden
+
+writes tests/golden/cli/<command>.txt and docs/cli.md.  The JSON shapes are those of real runs on
+small tables: `SAMPLES` has the arguments of each command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import pyhudi
+from pyhudi.cli.app import commands, run
+from pyhudi.cli.command import EXIT_CODES
+from tests.cli.samples import SAMPLES
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "cli"
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+WIDTH = 100
+MAPS = {"seconds", "lookup", "checked", "faults", "fault_share_max", "extra", "set", "info"}
+"""Fields whose names are data."""
+NUMBER_KEYS_MAX = 40
+
+Name = tuple[str, ...]
+
+
+def all_commands(
+    command: click.Command = commands, name: Name = ()
+) -> Iterator[tuple[Name, click.Command]]:
+    """Every group and command, groups first, without hidden ones."""
+    if command.hidden:
+        return
+    if name:
+        yield name, command
+    if isinstance(command, click.Group):
+        for word, below in sorted(command.commands.items()):
+            yield from all_commands(below, (*name, word))
+
+
+def help_of(name: Name, command: click.Command) -> str:
+    """The help text as printed on a terminal of 100 columns."""
+    parent: click.Context | None = None
+    chain: click.Command = commands
+    parent = click.Context(commands, info_name="pyhudi", **commands.context_settings)
+    for word in name[:-1]:
+        assert isinstance(chain, click.Group)
+        chain = chain.commands[word]
+        parent = click.Context(chain, info_name=word, parent=parent)
+    context = click.Context(
+        command, info_name=name[-1], parent=parent, terminal_width=WIDTH, max_content_width=WIDTH
+    )
+    return command.get_help(context) + "\n"
+
+
+def shape(value: Any, field: str = "") -> Any:
+    """The types of a JSON document."""
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case None:
+            return "null"
+        case list():
+            return [merged([shape(item) for item in value])] if value else []
+    if field in MAPS:
+        shapes = [shape(item) for item in value.values()]
+        return {"<name>": merged(shapes)} if shapes else {}
+    return {name: shape(item, name) for name, item in value.items()}
+
+
+def merged(shapes: list[Any]) -> Any:
+    """One shape of several values: alternatives are joined with " or "."""
+    if all(isinstance(each, dict) for each in shapes):
+        names = dict.fromkeys(name for each in shapes for name in each)
+        return {n: merged([each[n] for each in shapes if n in each]) for n in names}
+    if all(isinstance(each, list) for each in shapes):
+        items = [item for each in shapes for item in each]
+        return [merged(items)] if items else []
+    words = {word for each in shapes if isinstance(each, str) for word in each.split(" or ")}
+    if {"integer", "number"} <= words:
+        words.discard("integer")
+    others = [each for each in shapes if not isinstance(each, str) and each]
+    order = ("string", "integer", "number", "boolean", "null")
+    text = " or ".join(word for word in order if word in words)
+    return merged(others) if others else text
+
+
+def printed(words: list[str]) -> str:
+    """What a command line prints on standard output; it must not fail."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()) as errors:
+        try:
+            run(words)
+        except SystemExit as ended:
+            code = ended.code
+    assert code in (0, 3), f"{words}: {errors.getvalue()}"
+    return output.getvalue()
+
+
+@cache
+def prepared() -> Path:
+    """A folder with the tables and files of the samples; see tests/cli/samples.py."""
+    folder = Path(tempfile.mkdtemp(prefix="pyhudi-cli-"))
+    rows = pa.table(
+        {"id": ["a", "b", "c"], "city": ["sf", "sf", "la"], "driver": ["x", "y", "x"],
+         "fare": [1.5, 2.0, 3.0], "ts": [1, 1, 1]}
+    )  # fmt: skip
+    made = pyhudi.create_table(
+        folder / "trips", rows.schema, record_key="id", partition_by="city", ordering="ts",
+        table_type="mor", version=9,
+    )  # fmt: skip
+    made.bulk_insert(rows)
+    changed = pa.table({"id": ["a"], "city": ["sf"], "driver": ["y"], "fare": [9.0], "ts": [2]})
+    made.upsert(changed)
+    cow = pyhudi.create_table(folder / "cow", rows.schema, record_key="id", ordering="ts")
+    cow.insert(rows)
+    cow.savepoint("first")
+    cow.upsert(changed)
+    pq.write_table(rows, folder / "rows.parquet")
+    with contextlib.chdir(folder):
+        logs = list(folder.glob("trips/*/.*.log.*"))
+        shutil.copy(logs[0], "sample.log")
+        hfiles = sorted((folder / "trips/.hoodie/metadata").rglob("*.hfile"))
+        shutil.copy(hfiles[0], "sample.hfile")
+    return folder
+
+
+@contextlib.contextmanager
+def copied() -> Iterator[Path]:
+    """A copy of the prepared folder as the current folder."""
+    with tempfile.TemporaryDirectory(prefix="pyhudi-cli-") as place:
+        folder = Path(place) / "here"
+        shutil.copytree(prepared(), folder, copy_function=shutil.copy2)
+        cache_before = os.environ.get("PYHUDI_CACHE")
+        os.environ["PYHUDI_CACHE"] = str(Path(place) / "cache")
+        try:
+            with contextlib.chdir(folder):
+                yield folder
+        finally:
+            if cache_before is None:
+                del os.environ["PYHUDI_CACHE"]
+            else:
+                os.environ["PYHUDI_CACHE"] = cache_before
+
+
+def instants() -> Mapping[str, str]:
+    """Instants of the sample tables by their names in SAMPLES."""
+    trips, cow = pyhudi.open_table("trips"), pyhudi.open_table("cow")
+    times = [i.time for i in cow.timeline.commits]
+    return {
+        "FIRST": times[0], "LAST": times[-1],
+        "TRIPS_FIRST": trips.timeline.commits.instants[0].time,
+        "TRIPS_LAST": trips.timeline.commits.instants[-1].time,
+    }  # fmt: skip
+
+
+def json_shape(name: Name) -> str:
+    """The shape of the command's JSON document, from a run on the sample tables."""
+    before, words = SAMPLES[" ".join(name)]
+    with copied():
+        known = dict(instants())
+        for line in before:
+            document = json.loads(printed([*_filled(line, known), "--json"]))
+            if isinstance(document, dict) and isinstance(document.get("instant"), str):
+                known["PLANNED"] = document["instant"]
+        document = json.loads(printed([*name, *_filled(words, known), "--json"]))
+    return json.dumps(shape(document), indent=2) + "\n"
+
+
+def _filled(words: str, known: Mapping[str, str]) -> list[str]:
+    return [known.get(word, word) for word in words.split()]
+
+
+def golden_text(name: Name, command: click.Command) -> str:
+    """The content of a golden file."""
+    text = help_of(name, command)
+    if isinstance(command, click.Group) or SAMPLES.get(" ".join(name)) is None:
+        return text
+    return f"{text}\nJSON:\n{json_shape(name)}"
+
+
+def golden_file(name: Name) -> Path:
+    return GOLDEN / f"{'_'.join(name)}.txt"
+
+
+def page() -> str:
+    """docs/cli.md, from the golden files."""
+    lines = [_HEAD.rstrip("\n"), "", "## Exit codes", "", "| code | meaning |", "|---|---|"]
+    lines += [f"| {code.value} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    for name, command in all_commands():
+        text = golden_file(name).read_text("utf-8").rstrip("\n")
+        level = "##" if len(name) == 1 else "###"
+        title = f"{level} pyhudi {' '.join(name)}"
+        if isinstance(command, click.Group):
+            lines += ["", title, "", (command.help or "").split("\n\n")[0].replace("\n", " ")]
+            continue
+        described, _, document = text.partition("\nJSON:\n")
+        lines += ["", title, "", "```text", described.rstrip("\n"), "```"]
+        if document:
+            lines += ["", "JSON:", "", "```json", document, "```"]
+    return "\n".join(lines) + "\n"
+
+
+_HEAD = """# Command line
+
+<!-- Generated by `python -m tests.cli.golden`; a test compares the two. -->
+
+`pip install 'pyhudi[cli]'` installs the command `pyhudi`. Nouns and verbs are those of Apache
+Hudi's command line where it has them: `pyhudi NOUN VERB PATH`. PATH is a local path or a URL;
+`--storage KEY=VALUE` passes options to the store, `--option NAME=VALUE` and `--props FILE` pass
+`hoodie.*` options. Commands that change a table have `--dry-run`, which reports and changes
+nothing. Those whose effect cannot be undone request a confirmation, or need `--yes` where there
+is no terminal. `--json` prints one JSON document; its shape, shown below for each command, is
+stable: fields may be added, but are not renamed or removed. Where a shape has `null`, the sample
+that it was made from has no value there. Errors are printed in two lines on standard error, what
+is wrong and what to do; `--debug` adds the traceback. Work of more than two seconds reports its
+progress on standard error; `NO_COLOR=1` turns colours off.
+"""
+
+
+def main() -> None:
+    GOLDEN.mkdir(exist_ok=True)
+    written = {golden_file(name): golden_text(name, c) for name, c in all_commands()}
+    for old in set(GOLDEN.glob("*.txt")) - written.keys():
+        old.unlink()
+    for path, text in written.items():
+        path.write_text(text, "utf-8")
+    PAGE.write_text(page(), "utf-8")
+    shutil.rmtree(prepared())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Arguments with which each command runs for its JSON shape.
+
+Name -> command lines that run before, and the arguments of the command.  The current folder has
+trips (version 9, merge-on-read, partitioned by city, a log file), cow (version 6, a savepoint at
+its first commit), rows.parquet, sample.hfile and sample.log.  FIRST and LAST are the first and the
+last commit of cow, TRIPS_FIRST and TRIPS_LAST those of trips, PLANNED the instant that the last
+command before has reported.
+"""
+
+from __future__ import annotations
+
+_RETAIN = "--option hoodie.partition.ttl.strategy.days.retain=30"
+_CLEAN = (
+    "--option hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS"
+    " --option hoodie.clean.fileversions.retained=1"
+)
+_SECONDARY = ("index create trips secondary --column driver --name by_driver",)
+
+WITHOUT_SAMPLE = {"index calibrate"}  # fails on a busy machine
+"""Commands without a golden JSON shape."""
+SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "clean pins": ((), "trips"),
+    "clean run": (("compaction run trips",), f"trips {_CLEAN}"),
+    "clustering run": ((), "cow --sort-by fare"),
+    "clustering schedule": ((), "cow --sort-by fare"),
+    "clustering unschedule": (("clustering schedule cow --sort-by fare",), "cow PLANNED"),
+    "commits compare": ((), "trips cow"),
+    "commits files": ((), "trips TRIPS_LAST"),
+    "commits list": ((), "trips"),
+    "commits show": ((), "trips TRIPS_FIRST"),
+    "compaction logs": ((), "trips --option hoodie.log.compaction.blocks.threshold=1"),
+    "compaction run": ((), "trips"),
+    "compaction schedule": ((), "trips"),
+    "compaction unschedule": (("compaction schedule trips",), "trips PLANNED"),
+    "demo": ((), "--engine local"),
+    "doctor": ((), "cow"),
+    "hfile dump": ((), "sample.hfile --limit 1"),
+    "hfile lookup": ((), "sample.hfile a nothing"),
+    "index compare": ((), "trips TRIPS_FIRST"),
+    "index create": ((), "trips secondary --column driver"),
+    "index drop": (_SECONDARY, "trips by_driver"),
+    "index explain": ((), "trips a"),
+    "index list": (_SECONDARY, "trips"),
+    "index lookup": ((), "trips a nothing"),
+    "index rebuild": ((), "trips"),
+    "index repair": ((), "trips"),
+    "index stats": ((), "trips"),
+    "index verify": ((), "trips"),
+    "log dump": ((), "sample.log --rows"),
+    "metadata rebuild": ((), "cow"),
+    "metadata verify": ((), "cow"),
+    "repair": ((), "cow"),
+    "restore run": ((), "cow FIRST --yes"),
+    "rollback run": ((), "cow LAST --yes"),
+    "savepoint create": ((), "trips --comment release"),
+    "savepoint delete": ((), "cow FIRST"),
+    "savepoint show": ((), "cow"),
+    "services run": ((), "trips"),
+    "table create": ((), "new --like rows.parquet --record-key id"),
+    "table downgrade": ((), "trips --to 6 --yes"),
+    "table drop": ((), "trips --yes"),
+    "table files": ((), "trips"),
+    "table info": ((), "trips"),
+    "table properties": ((), "cow"),
+    "table schema": ((), "trips"),
+    "table set": ((), "cow owner=ana --unset nothing"),
+    "table sizes": ((), "trips"),
+    "table upgrade": ((), "cow --to 9 --yes"),
+    "timeline archive": ((), "cow"),
+    "timeline show": ((), "trips"),
+    "ttl run": ((), f"trips {_RETAIN}"),
+}
