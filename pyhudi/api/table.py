@@ -183,6 +183,7 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
 
     @property
     def config(self) -> TableConfig:
+        """The table's properties: name, table_type, version, record_key_fields, ..."""
         return self._state().config
 
     @property
@@ -192,6 +193,7 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
 
     @property
     def timeline(self) -> Timeline:
+        """The instants of the table, oldest first: `timeline.commits`, `.pending`, `.last`."""
         return self._state().timeline
 
     def partitions(self) -> list[str]:

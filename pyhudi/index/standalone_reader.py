@@ -149,6 +149,7 @@ class OpenIndex:
 
     @property
     def bucket_count(self) -> int:
+        """Number of buckets of the index."""
         return self._seen.index.shard_count
 
     def refresh(self) -> None:

@@ -54,10 +54,12 @@ class Scan(ArrowRows):
 
     @cached_property
     def plan(self) -> ScanPlan:
+        """The files to read, and what was skipped; made on first use."""
         return read_current(self._state, lambda state: plan_scan(state, self._request))
 
     @property
     def schema(self) -> pa.Schema:
+        """Columns of the rows, in the requested order."""
         return self.plan.schema
 
     @property

@@ -24,10 +24,12 @@ class SparkEngine:
 
     @property
     def parallelism(self) -> int:
+        """Number of tasks that run concurrently."""
         return self._parallelism
 
     @property
     def shares_memory(self) -> bool:
+        """False: tasks run on the workers."""
         return False
 
     def run(self, task: Callable[[_T], _R], items: Sequence[_T], *, label: str) -> list[_R]:

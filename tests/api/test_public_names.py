@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import pyhudi
+from pyhudi.api.health_methods import MetadataCare, TableServices
+from pyhudi.api.index_methods import TableIndex
 
 
 def test_every_name_of_the_api_is_there() -> None:
@@ -23,6 +27,27 @@ def test_every_name_of_the_api_is_there() -> None:
     assert declared <= set(dir(pyhudi))
     for name in declared:
         assert name is not None and getattr(pyhudi, name).__name__ == name
+
+
+def test_every_public_method_and_property_has_a_docstring() -> None:
+    """The API reference leaves out what has none."""
+    kinds = [getattr(pyhudi, name) for name in dir(pyhudi)] + [
+        TableIndex,
+        TableServices,
+        MetadataCare,
+    ]
+    silent = [
+        f"{kind.__name__}.{name}"
+        for kind in kinds
+        if inspect.isclass(kind) and not issubclass(kind, BaseException)
+        for name, member in inspect.getmembers(kind, _is_documented)
+        if not name.startswith("_") and not inspect.getdoc(member)
+    ]
+    assert not silent
+
+
+def _is_documented(member: object) -> bool:
+    return inspect.isroutine(member) or isinstance(member, property | cached_property)
 
 
 def test_dir_shows_only_public_names() -> None:
