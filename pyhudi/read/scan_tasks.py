@@ -82,9 +82,12 @@ def read_task(task: ReadTask) -> pa.Table:
 
 
 def read_replaced(task: ReadTask) -> Longs:
-    """Row numbers in the base file of a task of the rows that its logs replace, ascending."""
+    """Row numbers in the base file of a task of the rows that its logs replace, ascending; those
+    that the filter can match."""
     with _expiring(task):
-        return replaced_rows(task.fs, task.slice, spec=task.spec)
+        return replaced_rows(
+            task.fs, task.slice, spec=task.spec, partition_values=task.partition_values
+        )
 
 
 def read_logged(task: ReadTask) -> pa.Table:

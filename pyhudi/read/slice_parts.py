@@ -9,13 +9,14 @@ other's decision in the cache if the same process computed it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from pyhudi.arrays import Longs
+from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.formats.log_scan import PlacedBlock
 from pyhudi.merge.merge_cache import OUTCOMES, Outcome, outcome_key
@@ -35,6 +36,7 @@ from pyhudi.read.file_slice import (
     log_entries,
     merged_columns,
     present_rules,
+    readable_row_groups,
     stored_columns,
     with_partial_rules,
 )
@@ -42,27 +44,54 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
 
 
-def replaced_rows(fs: FileSystem, slice: FileSlice, *, spec: SliceSpec) -> Longs:
+def replaced_rows(
+    fs: FileSystem, slice: FileSlice, *, spec: SliceSpec, partition_values: Mapping[str, pa.Scalar]
+) -> Longs:
     """Row numbers in the base file of the rows that log entries replace or delete, ascending.
 
-    spec: its columns and filter do not matter.  Reads the columns that decide the merge.  Raises
-    as `read_slice` does.
+    spec: its columns do not matter.  With a filter, only rows of row groups that may contain
+    matching rows are returned.  Reads the columns that decide the merge.  Raises as `read_slice`
+    does.
     """
-    blocks = log_blocks(fs, slice, spec.visibility)
-    if slice.base is None or not blocks:
-        return np.empty(0, np.int64)
+    none = np.empty(0, np.int64)
+    if slice.base is None:
+        return none
+    read = _matching(fs, slice, spec, partition_values)
+    blocks = log_blocks(fs, slice, spec.visibility) if read is None or read else []
+    if not blocks:
+        return none
     spec.rules.check()
     spec = replace(spec, columns=(), where=None, filter_columns=(), keys=None)
     spec, partial = with_partial_rules(spec, blocks)
-    if spec.rules.is_plain:
+    if spec.rules.is_plain and read is None:
         live = _outcome(fs, slice, blocks, spec).base
         assert live is not None
         return np.flatnonzero(~live.mask)
-    found = load(fs, slice, blocks, spec, {}, None, narrow=True)
+    found = load(fs, slice, blocks, spec, {}, read, narrow=True)
     assert found.base is not None
     base = flagged(found.base, found.base.schema.names, None) if partial else found.base
     rules = present_rules(spec.rules, found.needed)
-    return np.flatnonzero(~remaining_rows(base, found.log, rules, found.match))
+    replaced = np.flatnonzero(~remaining_rows(base, found.log, rules, found.match))
+    return replaced if read is None else _in_file(fs, slice.base.path, read)[replaced]
+
+
+def _matching(
+    fs: FileSystem, slice: FileSlice, spec: SliceSpec, values: Mapping[str, pa.Scalar]
+) -> list[int] | None:
+    """The row groups of the base file that may contain matching rows; None for all."""
+    if spec.where is None or slice.source is not None:
+        return None
+    assert slice.base is not None
+    found = readable_row_groups(fs, slice, spec=spec, partition_values=values)
+    return None if len(found) == footer(fs, slice.base.path).row_groups else found
+
+
+def _in_file(fs: FileSystem, path: str, row_groups: Sequence[int]) -> Longs:
+    """The numbers in the file of the rows of some row groups."""
+    stored = footer(fs, path).metadata
+    counts = [stored.row_group(number).num_rows for number in range(stored.num_row_groups)]
+    ends = np.cumsum(counts)
+    return np.concatenate([np.arange(ends[n] - counts[n], ends[n]) for n in row_groups])
 
 
 def logged_rows(

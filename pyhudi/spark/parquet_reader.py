@@ -2,8 +2,8 @@
 
 Python would only add the cost of transfer for rows that need no merge, and Spark pushes its
 columns and filters down to its own reader.  Used only where that reader is certain to return the
-same rows: the file has the current column types of the table, the scan has no filter, and
-the session can open the file, whose name is not a glob pattern.
+same rows: the file has the current column types of the table, the filter of the scan has an
+equivalent in Spark, and the session can open the file, whose name is not a glob pattern.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pyhudi.records import META_COLUMNS, PARTITION_PATH, InstantTime
 from pyhudi.spark.frames import is_connect, quoted
 from pyhudi.spark.listed_files import listed_frame
 from pyhudi.spark.merged_reader import RESERVED, place_columns, salt_for, without_replaced
+from pyhudi.spark.row_filter import NoConditionError, condition
 from pyhudi.spark.store_access import StoreAccess
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.filesystem import FileSystem
@@ -90,7 +91,7 @@ def choose_readers(
     Spark's reader would need another job.
     """
     reason = _reason_of_plan(state, plan) or access.reason
-    types = _FileTypes(state, plan.schema)
+    types = _FileTypes(state, _read_schema(plan))
     found = [SliceReader(Reader.PYHUDI, reason)] * len(plan.tasks)
     if reason:
         return Readers(tuple(found))
@@ -118,10 +119,10 @@ def choose_readers(
 
 def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
     """Why Spark's reader reads no slice of a plan; "" if it can."""
-    if plan.where is not None:
-        return "the scan has a filter"
     if not plan.tasks or not plan.schema.names:
         return "the scan has no columns or slices"
+    if plan.tasks[0].spec.keys is not None:
+        return "an index found the record keys, so pyhudi reads few row groups"
     if not state.config.has_meta_columns:
         return "the table has no meta columns"
     names = plan.tasks[0].spec.table.names
@@ -131,8 +132,26 @@ def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
         return "partition paths contain different columns"
     if len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
         return f"more than {_PARTITIONS_MAX} partitions"
-    other = [f.name for f in plan.schema if pt.is_time(f.type) or HUDI_TYPE in (f.metadata or {})]
-    return f"types of columns: {', '.join(other)}" if other else ""
+    schema = _read_schema(plan)
+    other = [f.name for f in schema if pt.is_time(f.type) or HUDI_TYPE in (f.metadata or {})]
+    if other:
+        return f"types of columns: {', '.join(other)}"
+    if plan.where is None:
+        return ""
+    try:
+        condition(plan.where, schema, lambda name: F.col(quoted(name)))
+    except NoConditionError as error:
+        return str(error)
+    return ""
+
+
+def _read_schema(plan: ScanPlan) -> pa.Schema:
+    """The columns of the plan, then those that only its filter uses."""
+    if not plan.tasks:
+        return plan.schema
+    spec = plan.tasks[0].spec
+    names = dict.fromkeys((*plan.schema.names, *spec.filter_columns))
+    return pa.schema([spec.table.field(name) for name in names])
 
 
 def _reason_of_task(task: ReadTask) -> str:
@@ -210,7 +229,7 @@ def native_frame(
 ) -> DataFrame:
     """The rows of the base files of tasks, with the columns of the plan."""
     frame, columns = _base_files(spark, plan, tasks, access)
-    return frame.select(*columns)
+    return frame.select(*(columns[name] for name in plan.schema.names))
 
 
 def merged_frame(
@@ -224,26 +243,32 @@ def merged_frame(
     """As `native_frame`, less the rows whose bitmaps are in `replaced`."""
     frame, columns = _base_files(spark, plan, tasks, access)
     placed = frame.select("*", *place_columns(salt))
-    return without_replaced(placed, replaced).select(*columns)
+    rows = without_replaced(placed, replaced)
+    return rows.select(*(columns[name] for name in plan.schema.names))
 
 
 def _base_files(
     spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask], access: StoreAccess
-) -> tuple[DataFrame, list[Column]]:
-    """Base files as a frame, and the columns of the plan as expressions over it."""
+) -> tuple[DataFrame, dict[str, Column]]:
+    """The rows of base files for which the filter is true, as a frame, and the columns of the plan
+    and of the filter as expressions over it."""
     by_partition = tasks[0].partition_values
-    fields = [field for field in plan.schema if field.name not in by_partition]
+    schema = _read_schema(plan)
+    fields = [field for field in schema if field.name not in by_partition]
     names = [field.name for field in fields]
-    by_path = any(name in by_partition for name in plan.schema.names)
+    by_path = any(name in by_partition for name in schema.names)
     if by_path and PARTITION_PATH not in names:
         fields.append(pa.field(PARTITION_PATH, pa.string()))
     frame = _read_files(spark, tasks, to_spark(pa.schema(fields)), access)
-    columns = []
-    for field, spark_field in zip(plan.schema, to_spark(plan.schema).fields, strict=True):
+    columns = {}
+    for field, spark_field in zip(schema, to_spark(schema).fields, strict=True):
         if field.name in by_partition:
-            columns.append(_partition_value(field.name, spark_field, tasks).alias(field.name))
+            value = _partition_value(field.name, spark_field, tasks)
         else:
-            columns.append(F.col(quoted(field.name)))
+            value = F.col(quoted(field.name))
+        columns[field.name] = value.alias(field.name)
+    if plan.where is not None:
+        frame = frame.where(condition(plan.where, schema, columns.__getitem__))
     return frame, columns
 
 

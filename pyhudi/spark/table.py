@@ -193,15 +193,16 @@ class SparkTable(api.Table):
         until: PointInTime | None = None,
         *,
         columns: str | Sequence[str] | None = None,
-        where: Filter | None = None,
+        where: Filter | Column | None = None,
         with_meta: bool = True,
     ) -> DataFrame:
         """Rows of the snapshot at `until` written by commits after `since`."""
-        found: Any = super().changes(
-            since, until, columns=columns, where=where, with_meta=with_meta
-        )
-        frame: DataFrame = found
-        return frame
+        changes: Any = super().changes
+        if isinstance(where, Column):
+            whole: DataFrame = changes(since, until)
+            return _projected(whole.where(where), columns, with_meta)
+        found: DataFrame = changes(since, until, columns=columns, where=where, with_meta=with_meta)
+        return found
 
     def to_arrow(self) -> pa.Table:
         """All rows, collected on the driver, without meta columns."""
@@ -225,11 +226,18 @@ class SparkTable(api.Table):
         *,
         as_of: PointInTime | None = None,
         mode: str = "snapshot",
+        since: PointInTime | None = None,
+        until: PointInTime | None = None,
     ) -> SparkScanPlan:
-        """The plan of a scan with these arguments: what is read and skipped, and which reader
-        reads each slice and why."""
+        """The plan of a scan with these arguments, or with `since` of `changes`: what is read and
+        skipped, and which reader reads each slice and why."""
         local = api.Table(self._fs, options=self._options, engine=LocalEngine())
-        plan = local.scan(columns, where, as_of=as_of, mode=mode).plan
+        if since is None:
+            plan = local.scan(columns, where, as_of=as_of, mode=mode).plan
+        elif as_of is None and mode == "snapshot":
+            plan = local.changes(since, until, columns=columns, where=where).plan
+        else:
+            raise UserError("as_of and mode do not apply to changes", as_of=as_of, mode=mode)
         return explain_scan(self._spark, self._state(), plan)
 
     def lookup(self, keys: Any = None, *, where: Filter | None = None) -> pa.Table:

@@ -105,7 +105,7 @@ def test_partition_columns_nested_types_and_projections(spark: Any, tmp_path: Pa
     compare(spark, tmp_path / "t", both=logged, columns=["city"])
     compare(spark, tmp_path / "t", as_of=first)
     compare(spark, tmp_path / "t", both=0, mode="read_optimized")
-    compare(spark, tmp_path / "t", both=0, where=pc.field("n") > 3)
+    compare(spark, tmp_path / "t", where=pc.field("n") > 3)
 
 
 def test_files_of_other_types_and_slices_without_base_are_pyhudis(

@@ -28,13 +28,18 @@ def read_in_parts(
     if logged_first:
         logged = logged_rows(fs, file_slice, spec=spec, partition_values=values)
         OUTCOMES.clear()
-    replaced = replaced_rows(fs, file_slice, spec=spec)
+    replaced = replaced_rows(fs, file_slice, spec=spec, partition_values=values)
     if not logged_first:
         logged = logged_rows(fs, file_slice, spec=spec, partition_values=values)
     if file_slice.base is None:
         return logged
-    base = read_slice(fs, replace(file_slice, logs=()), spec=spec, partition_values=values)
+    names = tuple(dict.fromkeys((*spec.columns, *spec.filter_columns)))
+    wide = replace(spec, columns=names, where=None, keys=None)
+    base = read_slice(fs, replace(file_slice, logs=()), spec=wide, partition_values=values)
     keep = np.ones(base.num_rows, np.bool_)
     keep[replaced] = False
     assert (np.diff(replaced) > 0).all()
-    return pa.concat_tables([base.filter(pa.array(keep)), logged])
+    rows = base.filter(pa.array(keep))
+    if spec.where is not None:
+        rows = rows.filter(spec.where)
+    return pa.concat_tables([rows.select(list(spec.columns)), logged])
