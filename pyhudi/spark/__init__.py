@@ -1,13 +1,50 @@
-"""Tables on Spark; except for this package and `pyspark_pyhudi`, pyhudi needs no PySpark."""
+"""Tables on Spark; except for this package and `pyspark_pyhudi`, pyhudi needs no PySpark.
+
+Names are loaded on first use: each new process of a Spark worker imports this package.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import pyhudi.spark.availability  # noqa: F401
-from pyhudi.spark.engine import SparkEngine as SparkEngine
-from pyhudi.spark.foreach_batch import foreach_batch as foreach_batch
-from pyhudi.spark.job_submission import WorkerPythonError as WorkerPythonError
-from pyhudi.spark.session_format import disable as disable
-from pyhudi.spark.session_format import enable as enable
-from pyhudi.spark.table import SparkTable as SparkTable
-from pyhudi.spark.table import create_table as create_table
-from pyhudi.spark.table import open_table as open_table
-from pyhudi.spark.table import read as read
-from pyhudi.spark.table import upsert as upsert
+
+if TYPE_CHECKING:
+    from pyhudi.spark.engine import SparkEngine as SparkEngine
+    from pyhudi.spark.job_submission import WorkerPythonError as WorkerPythonError
+    from pyhudi.spark.session_format import disable as disable
+    from pyhudi.spark.session_format import enable as enable
+    from pyhudi.spark.stream_batches import foreach_batch as foreach_batch
+    from pyhudi.spark.table import SparkTable as SparkTable
+    from pyhudi.spark.table import create_table as create_table
+    from pyhudi.spark.table import open_table as open_table
+    from pyhudi.spark.table import read as read
+    from pyhudi.spark.table import upsert as upsert
+
+_HOMES: Final = {
+    "SparkEngine": "engine",
+    "SparkTable": "table",
+    "WorkerPythonError": "job_submission",
+    "create_table": "table",
+    "disable": "session_format",
+    "enable": "session_format",
+    "foreach_batch": "stream_batches",
+    "open_table": "table",
+    "read": "table",
+    "upsert": "table",
+}
+"""The module of each name."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pyhudi.spark' has no attribute {name!r}")
+    value = getattr(import_module(f"pyhudi.spark.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

@@ -5,24 +5,21 @@ Base files are read by Spark itself if that returns the same rows, less the rows
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pyhudi.read.scan_plan import ReadTask, ScanPlan, read_task
-from pyhudi.read.scan_tasks import read_logged, read_replaced
+from pyhudi.read.scan_plan import ReadTask, ScanPlan
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.spark.frames import default_parallelism, map_arrow, numbers
 from pyhudi.spark.job_submission import remote
-from pyhudi.spark.merged_reader import BITMAPS, bitmaps
+from pyhudi.spark.merged_reader import BITMAPS
 from pyhudi.spark.parquet_reader import (
     Reader,
     Readers,
@@ -31,11 +28,17 @@ from pyhudi.spark.parquet_reader import (
     merged_frame,
     native_frame,
 )
+from pyhudi.spark.slice_tasks import (
+    ReadWork,
+    ReplacedWork,
+    SliceWork,
+    read_batches,
+    replaced_batches,
+)
 from pyhudi.spark.store_access import StoreAccess, store_access
-from pyhudi.spark.types import as_spark, spark_batches, to_spark
-from pyhudi.spark.worker import Batches, TaskOrder
+from pyhudi.spark.types import as_spark, to_spark
+from pyhudi.spark.worker import TaskOrder
 
-_BATCH_ROWS: Final = 32 * 1024
 _WAVES: Final = 32
 """Maximum number of Spark tasks per slot and scan."""
 
@@ -43,30 +46,6 @@ BYTES_MIN: Final = "spark.pyhudi.read.logs.minBytes"
 """Property of the session: bytes of base files with logs from which Spark's reader is used."""
 
 _BYTES_MIN: Final = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class SliceWork:
-    """A slice to read.  logged_only: without the unchanged rows of its base file."""
-
-    task: ReadTask
-    logged_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReadWork:
-    """Slices to read, each a pickled `SliceWork`, and the schema that Spark expects of rows."""
-
-    tasks: tuple[bytes, ...]
-    schema: pa.Schema
-
-
-@dataclass(frozen=True, slots=True)
-class ReplacedWork:
-    """Slices whose replaced rows are determined, each a pickled `ReadTask`."""
-
-    tasks: tuple[bytes, ...]
-    salt: str
 
 
 @dataclass(frozen=True)
@@ -151,29 +130,6 @@ def _packed(items: Sequence[Any]) -> tuple[bytes, ...]:
 def _on_workers(spark: SparkSession, count: int, order: TaskOrder, schema: StructType) -> DataFrame:
     slices = max(1, min(count, _WAVES * default_parallelism(spark)))
     return map_arrow(numbers(spark, count, slices=slices), remote(order, "rows"), schema)
-
-
-def read_batches(work: ReadWork, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Rows of the file slices whose numbers are in the batches; runs on workers."""
-    for number in _numbers_in(batches):
-        item: SliceWork = pickle.loads(work.tasks[number])
-        rows = read_logged(item.task) if item.logged_only else read_task(item.task)
-        yield from spark_batches(rows, work.schema, rows=_BATCH_ROWS)
-
-
-def replaced_batches(work: ReplacedWork, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Bitmaps of the file slices whose numbers are in the batches; runs on workers."""
-    for number in _numbers_in(batches):
-        task: ReadTask = pickle.loads(work.tasks[number])
-        assert task.slice.base is not None
-        found = read_replaced(task)
-        if len(found):
-            yield bitmaps(found, task.slice.base.path.rpartition("/")[2], work.salt)
-
-
-def _numbers_in(batches: Batches) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
 
 
 __all__ = ["BYTES_MIN", "SparkScanPlan", "explain_scan", "scan_frame"]

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
 
 import pyhudi
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
-from pyhudi.spark.source.batch_reader import read_slices
+from pyhudi.spark.source.partition_reads import read_slices
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.spill import AGE_DAYS_MAX, sweep_staging
 from tests.spark import source

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,49 +20,20 @@ from pyspark.sql.types import StructType
 
 from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
-from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan, read_task
+from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan
 from pyhudi.read.skipping.predicates import both
 from pyhudi.read.sql_filter import as_filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.source.filters import as_expression, key_filter
+from pyhudi.spark.source.partition_reads import PartitionReader, Pin, Slices, read_slices
 from pyhudi.spark.source.source_options import ReadRequest, read_request
-from pyhudi.spark.types import as_spark, check_types, spark_batches, to_spark
+from pyhudi.spark.types import check_types, to_spark
 
-_BATCH_ROWS: Final = 32 * 1024
 _TASKS_TARGET: Final = 32
 """Approximate number of partitions of a small table; the planner does not know the core count."""
 
 _PARTITION_BYTES_MIN: Final = 4 << 20
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """The snapshot a DataFrame was created on.  newest: its last commit; completed: the latest
-    completion time of its commits, or their instant time where no completion time is known."""
-
-    newest: InstantTime
-    completed: InstantTime
-
-    @classmethod
-    def of(cls, state: TableState) -> Pin:
-        commits = state.timeline.commits
-        ends = (instant.completed_at or instant.time for instant in commits)
-        last = commits.last
-        return cls(
-            last.time if last else BEFORE_ALL_INSTANTS, max(ends, default=BEFORE_ALL_INSTANTS)
-        )
-
-    def request(self, state: TableState, request: ScanRequest) -> ScanRequest:
-        """The request restricted to this snapshot; unchanged if no newer snapshot exists."""
-        if request.as_of is not None or Pin.of(state) == self:
-            return request
-        if request.changes is None:
-            return replace(request, as_of=self.newest)
-        if request.changes.until is None:
-            return replace(request, changes=replace(request.changes, until=self.completed))
-        return request
 
 
 def open_snapshot(options: Mapping[str, str]) -> tuple[StructType, Pin]:
@@ -112,18 +83,6 @@ def _hands_filters_down() -> bool:
     return _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
 
 
-class Slices(InputPartition):
-    """Pickled read tasks."""
-
-    def __init__(self, tasks: Sequence[ReadTask]) -> None:
-        super().__init__(pickle.dumps(list(tasks), pickle.HIGHEST_PROTOCOL))
-
-    @property
-    def tasks(self) -> list[ReadTask]:
-        found: list[ReadTask] = pickle.loads(self.value)
-        return found
-
-
 class TableReader(DataSourceReader):
     """Reads the columns of `schema`."""
 
@@ -147,8 +106,12 @@ class TableReader(DataSourceReader):
         return plan_batch_scan(state, request, self.schema, self.filters)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches of a partition, in exactly the types that Spark expects; runs on workers."""
+        """Batches of a partition, in exactly the types that Spark expects."""
         return read_slices(partition)
+
+    def __reduce__(self) -> Any:
+        """Other processes get a reader that loads what plans a scan only if it has to plan."""
+        return PartitionReader, (pickle.dumps((type(self), vars(self))),)
 
 
 class FilteringReader(TableReader):
@@ -203,14 +166,3 @@ def _cut(task: ReadTask, bytes_max: int) -> Iterator[Slices]:
     step = max(1, -(-len(parts) // task_count))
     for start in range(0, len(parts), step):
         yield Slices(parts[start : start + step])
-
-
-def read_slices(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Batches of a partition.  Memory: a row group, or a whole file slice if it has logs."""
-    if not isinstance(partition, Slices):
-        return  # PySpark's placeholder for an empty list of partitions
-    with line_first():
-        for task in partition.tasks:
-            for part in task.split():
-                schema = as_spark(part.spec.schema)
-                yield from spark_batches(read_task(part), schema, rows=_BATCH_ROWS)

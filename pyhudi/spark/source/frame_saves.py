@@ -16,12 +16,12 @@ from pyhudi.errors import UserError
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.scan_plan import plan_scan
 from pyhudi.read.table_snapshot import load_state
-from pyhudi.spark.foreach_batch import query_of
 from pyhudi.spark.scan import scan_frame
 from pyhudi.spark.source.save_attempts import attempted, logged
 from pyhudi.spark.source.save_input import frame_input
 from pyhudi.spark.source.save_mode import SaveMode, SaveRequest, check, save, save_request
 from pyhudi.spark.source.source_options import read_request
+from pyhudi.spark.stream_batches import query_of
 from pyhudi.spark.types import check_types, to_arrow
 from pyhudi.write.input.stream_idempotency import StreamBatch
 from pyhudi.write.write_report import WriteReport

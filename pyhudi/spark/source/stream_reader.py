@@ -33,7 +33,8 @@ from pyhudi.read.scan_plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import as_bound
 from pyhudi.records import BEFORE_ALL_INSTANTS, COMMIT_TIME, InstantTime
-from pyhudi.spark.source.batch_reader import partitions, read_slices
+from pyhudi.spark.source.batch_reader import partitions
+from pyhudi.spark.source.partition_reads import read_slices
 from pyhudi.spark.source.source_options import Given, given
 from pyhudi.spark.types import check_types
 from pyhudi.storage.filesystem import FileSystem
