@@ -98,7 +98,8 @@ def valid_instants(
     """
     visibility = Visibility.of(metadata_timeline)
     if own_log.layout.metadata_instants is MetadataInstants.FRESH:
-        return visibility.completed - data.pending.times
+        # a pending savepoint has the time of a completed commit
+        return visibility.completed - (data.pending.times - data.where(None, State.COMPLETED).times)
     known: set[str] = set(data.where(None, State.COMPLETED).times)
     known |= {
         i.time

@@ -109,7 +109,8 @@ def as_if_published(state: TableState, time: InstantTime) -> TableState:
     log.assume(completed, load_deferred(fs, instant).content)
     timeline = Timeline.of([*state.timeline, completed])
     metadata = state.metadata and trusted_metadata(fs, config, log, timeline)
-    listing = StoreListing(fs) if metadata is None else TrustedListing(fs, metadata)
+    store = StoreListing(fs)
+    listing = store if metadata is None else TrustedListing(fs, metadata, store)
     return replace(state, log=log, timeline=timeline, metadata=metadata, listing=listing)
 
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.visible_instants import is_creation
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.table.listing import Listing, StoreListing
+from pyhudi.table.listing import Listing
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _LOG = logging.getLogger("pyhudi")
+_DIGITS: Final = 17  # of a data table's instant
 
 
 def trusted_metadata(
@@ -47,11 +49,21 @@ def _is_up_to_date(metadata: MetadataTable, timeline: Timeline) -> bool:
     )
 
 
-class TrustedListing:
-    """Listing from the metadata table; from the store once the metadata table is unreadable."""
+def is_ahead(metadata: MetadataTable, timeline: Timeline) -> bool:
+    """Whether the metadata table may reflect instants that began after `timeline` was listed.
 
-    def __init__(self, fs: FileSystem, metadata: MetadataTable) -> None:
-        self._store = StoreListing(fs)
+    It is listed after that timeline.  What later cleans, rollbacks and restores have removed
+    is missing in it, also from a snapshot that still needs it.
+    """
+    own, data = metadata.timeline.newest_time, timeline.newest_time
+    return own is not None and (data is None or own[:_DIGITS] > data[:_DIGITS])
+
+
+class TrustedListing:
+    """Listing from the metadata table; from `store` once the metadata table is unreadable."""
+
+    def __init__(self, fs: FileSystem, metadata: MetadataTable, store: Listing) -> None:
+        self._store = store
         self._metadata: MetadataTable | None = metadata
         self._url = fs.url
         self._known: Listing | None = None

@@ -16,8 +16,9 @@ from pyhudi.merge.merge_rules import MergeRules, merge_rules
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import Merging, ReadOptions
-from pyhudi.read.metadata_freshness import TrustedListing, trusted_metadata
+from pyhudi.read.metadata_freshness import TrustedListing, is_ahead, trusted_metadata
 from pyhudi.read.table_schema import footer_schema, full_schema, stated_schema
+from pyhudi.read.verified_listing import VerifiedListing
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.listing_snapshot import WalkedObjectStore
@@ -241,19 +242,27 @@ def load_state(
     log = timeline_log(fs, config)
     if previous is not None and previous.config == config:
         log = previous.log
-    timeline, is_restored = without_undone(log, now or log.load(listed_fs))
-    if previous is not None and previous.log is log and previous.timeline == timeline:
-        return previous
-    metadata = None
-    is_trusted = config.version >= METADATA_TRUSTED_FROM
-    if options.metadata_enabled and is_trusted and not is_restored:
-        metadata = trusted_metadata(listed_fs, config, log, timeline)
+    for _ in range(_READ_ATTEMPTS):
+        loaded = now or log.load(listed_fs)
+        timeline, is_restored = without_undone(log, loaded)
+        if previous is not None and previous.log is log and previous.timeline == timeline:
+            return previous
+        metadata = None
+        is_trusted = config.version >= METADATA_TRUSTED_FROM
+        if options.metadata_enabled and is_trusted and not is_restored:
+            metadata = trusted_metadata(listed_fs, config, log, timeline)
+        if now is not None or metadata is None or not is_ahead(metadata, loaded):
+            break
+        if log.load() == loaded:
+            break
+        listed_fs = _listed_ahead(fs)
+    store = VerifiedListing(fs, log, loaded) if for_reading else StoreListing(fs)
     return TableState(
         fs=fs,
         config=config,
         log=log,
         timeline=timeline,
-        listing=_listing(fs, listed_fs, metadata),
+        listing=_listing(fs, listed_fs, metadata, store),
         metadata=metadata,
         archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
         merging=options.merging,
@@ -288,11 +297,13 @@ def _listed_ahead(fs: FileSystem) -> FileSystem:
     return WalkedObjectStore.of(fs, HOODIE) if isinstance(fs, ObjectStoreFileSystem) else fs
 
 
-def _listing(fs: FileSystem, listed_fs: FileSystem, metadata: MetadataTable | None) -> Listing:
+def _listing(
+    fs: FileSystem, listed_fs: FileSystem, metadata: MetadataTable | None, store: Listing
+) -> Listing:
     """The listing made in advance if it is complete; else the metadata table, if it is trusted."""
     if isinstance(listed_fs, WalkedObjectStore) and listed_fs.is_whole:
         return StoreListing(listed_fs)
-    return StoreListing(fs) if metadata is None else TrustedListing(fs, metadata)
+    return store if metadata is None else TrustedListing(fs, metadata, store)
 
 
 def _has_metadata(listed_fs: FileSystem, config: TableConfig) -> bool:

@@ -59,6 +59,7 @@ class PlanReader(Protocol[T_co]):
     def __call__(self, record: Mapping[str, Any], *, path: str) -> T_co: ...
 
 
+_PLANNED = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT"})  # operations of planned services
 _SPARE = 20  # archived commits that stay in memory
 
 
@@ -110,10 +111,10 @@ class TimelineLog:
         for _ in range(_ATTEMPTS):
             try:
                 rolled_back = self._known_rolled_back(newest_list(names))
-            except FileMissingError:  # a newer list has replaced it
+                self.late = self._late(names, rolled_back)
+            except FileMissingError:  # a newer list has replaced it, or an instant was removed
                 names = tuple(self.fs.names(self.folder))
                 continue
-            self.late = self._late(names, rolled_back)
             if self.late:
                 hidden = {file_name(instant) for instant in self.late}
                 names = tuple(name for name in names if name not in hidden)
@@ -163,7 +164,12 @@ class TimelineLog:
         for instant in timeline.where(UNDO_ACTIONS):
             with suppress(CorruptFileError, FileMissingError):  # truncated, or archived meanwhile
                 gone.update(self.taken_back(instant))
-        late = {instant for instant in found if instant.time in gone}
+        late = {
+            instant
+            for instant in found
+            if instant.time in rolled_back
+            or (instant.time in gone and not self._is_leaving(instant, names))
+        }
         for instant in filter(None, map(parse_instant_name, names) if again else ()):
             is_commit = instant.is_completed and instant.action in COMMITS and instant.time in again
             if is_commit and self._is_of_other(instant, again[instant.time], timeline):
@@ -171,6 +177,14 @@ class TimelineLog:
         for instants in repeated:
             late.update(self._superseded(instants, timeline))
         return tuple(sorted(late))
+
+    def _is_leaving(self, instant: Instant, names: tuple[str, ...]) -> bool:
+        """Whether archival is removing a plan that has run again since its rollback: only archival
+        removes the request of a plan, and it does so first."""
+        requested = (i for i in map(parse_instant_name, names) if i and i.state is State.REQUESTED)
+        if any(i.time == instant.time for i in requested):
+            return False
+        return read_commit(self.read(instant), path=self.path(instant)).operation in _PLANNED
 
     def _superseded(self, instants: Iterable[Instant], timeline: Timeline) -> Iterator[Instant]:
         """All but one of several completed files of an instant: that of its newest attempt, or the
@@ -186,7 +200,7 @@ class TimelineLog:
             return True
         try:
             mark = read_commit(self.read(instant), path=self.path(instant)).extra.get(ATTEMPT)
-        except (CorruptFileError, FileMissingError):
+        except CorruptFileError:
             return False
         return mark == self.last_rollback(instant.time, timeline)
 
@@ -197,10 +211,7 @@ class TimelineLog:
             return False
         known = self._commits.get(instant)
         if known is None or known.extra.get(ATTEMPT) != after:
-            try:
-                known = read_commit(self.read(instant), path=self.path(instant))
-            except FileMissingError:  # removed meanwhile
-                return True
+            known = read_commit(self.read(instant), path=self.path(instant))
             if known.extra.get(ATTEMPT) == after:
                 self._commits[instant] = known
         return known.extra.get(ATTEMPT) != after

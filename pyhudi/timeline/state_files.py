@@ -28,15 +28,16 @@ def state_files(
 def remove_archived(log: TimelineLog, instants: Collection[Instant]) -> None:
     """Remove archived instants from the active timeline, in the given order.
 
-    Requested and inflight files go first.  Completed files are deleted one at a time, oldest first:
-    the rest of the timeline never has a gap, which readers would treat as an instant that never
-    completed.
+    Requested files go first, then inflight files: a plan without a request is one that archival
+    removes, also if it was rolled back before it ran again.  Completed files are deleted one at a
+    time, oldest first: the rest of the timeline never has a gap, which readers would treat as an
+    instant that never completed.
     """
     files = state_files(log)
     keys = [(i.time, COMPLETES_AS[i.action]) for i in instants]
-    pending = [
-        info.path for key in keys for info, state in files.get(key, ()) if not state.is_completed
-    ]
-    log.fs.delete(pending)
+    for pending in (State.REQUESTED, State.INFLIGHT):
+        log.fs.delete(
+            info.path for key in keys for info, at in files.get(key, ()) if at.state is pending
+        )
     for instant in instants:
         log.fs.delete([log.path(replace(instant, state=State.COMPLETED))])
