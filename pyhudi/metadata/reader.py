@@ -211,12 +211,28 @@ class MetadataTable:
             slices = self.slices(RECORD_INDEX, limit=limit)
         except CorruptFileError as error:
             raise _expired(self.data_fs, time) from error
+        if self._was_created_after(slices, time):
+            raise _expired(self.data_fs, time)
         valid = frozenset(each for each in self.valid if each <= limit)
         shards = tuple(
             IndexShard(MapSlice.of(file_slice, number, valid), now.shards[0].zone)
             for number, file_slice in enumerate(slices)
         )
         return RecordIndex(self.data_fs, shards)
+
+    def _was_created_after(self, slices: Iterable[FileSlice], time: InstantTime) -> bool:
+        """Whether slices contain commits after `time` because they were created after them.
+
+        In layout 1 the instants of the slices show it."""
+        creations = PartitionCreations.of(
+            self.timeline, {RECORD_INDEX.path: [each.instant for each in slices]}
+        ).by_partition.values()
+        return any(
+            commit.time > time and commit.completed_at < creation.completed_at
+            for creation in creations
+            for commit in self.data.commits
+            if creation.completed_at is not None and commit.completed_at is not None
+        )
 
     def record_index(self, *, method: str = "auto") -> RecordIndex:
         """The record index; method: of look-ups in its files.  Raises IndexNotReadyError if the

@@ -48,8 +48,8 @@ def compare(state: TableState, engine: Engine, since: str, until: str | None) ->
     """Verify the changes of a range of commits against the index.  The report's `instant` is the
     start of the next such check."""
     began = time.monotonic()
-    newest = state.timeline.commits.last
-    upto = until or (newest.time if newest else since)
+    ends = (i.completed_at or i.time for i in state.timeline.commits)  # as ranges compare
+    upto = until or max(ends, default=since)
     return replace(
         _check_of(state, check_changes(state, engine, since, upto), began), instant=str(upto)
     )

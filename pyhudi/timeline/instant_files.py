@@ -305,7 +305,12 @@ class TimelineLog:
         or by the operation in its requested file."""
         if instant.action is Action.CLUSTERING:
             return True
-        return instant.action is Action.REPLACE_COMMIT and is_clustering(self.requested(instant))
+        if instant.action is not Action.REPLACE_COMMIT:
+            return False
+        actions = {Action.REPLACE_COMMIT}
+        if instant.is_completed:  # its requested file may have the name of a pending clustering
+            actions.add(Action(self.layout.clustering_action))
+        return any(is_clustering(self.requested(replace(instant, action=a))) for a in actions)
 
     def encode(self, commit: CommitMetadata) -> bytes:
         """The content of a commit's completed or inflight file in this table's layout."""

@@ -22,7 +22,7 @@ from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
-from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant import REPLACEMENTS, Action, Instant, State
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, check_index, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 
@@ -133,7 +133,7 @@ def with_clustering(kind: TableType) -> MemoryFileSystem:
 
 def pending(table: Table) -> Instant:
     found = table.timeline.where(
-        {Action.COMPACTION, Action.REPLACE_COMMIT}, State.REQUESTED, State.INFLIGHT
+        REPLACEMENTS | {Action.COMPACTION}, State.REQUESTED, State.INFLIGHT
     )
     return found.instants[-1]
 

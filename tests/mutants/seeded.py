@@ -31,6 +31,13 @@ TWICE = ("tests/timeline/test_timeline.py", "-k", "twice")
 HISTORY = ("tests/timeline/test_history.py",)
 CLEANED = ("tests/read/test_changes.py", "-k", "cleaned")
 LATE = ("tests/concurrency/test_lost_lock.py", "-k", "published_after_its_rollback and cow")
+ENDS = ("tests/timeline/test_completion_times.py",)
+POSITIONS = ("tests/formats/test_record_positions.py",)
+UNCOMMITTED = ("tests/metadata/test_uncommitted.py",)
+SAVED = ("tests/concurrency/test_readers.py", "-k", "savepoint")
+AGAIN = ("tests/concurrency/test_readers.py", "-k", "archival")
+LISTED = ("tests/concurrency/test_readers.py", "-k", "9-store and many_writes")
+INDEXED = ("tests/concurrency/test_readers.py", "-k", "9-metadata and many_writes")
 SPARK = ("tests/spark/test_source.py", "-k", "nan or zeros")
 
 
@@ -253,4 +260,23 @@ MUTANTS = (
     _in("read/changes/snapshot_diff.py", "layout 2: a diff knows only the cleans of its past",
         "check_not_expired(state, view, limit, until=time, groups=groups)",
         "check_not_expired(moment, view, limit, until=time, groups=groups)", CLEANED),
+    _in("timeline/timeline.py", "layout 2: new instants ignore completion times",
+        "for i in self.instants for time in (i.time, i.completed_at) if time]",
+        "for i in self.instants for time in (i.time,) if time]", ENDS),
+    _in("timeline/instant_files.py", "layout 2: commits are written as JSON",
+        "return to_avro(commit) if is_avro else commit.to_json()", "return commit.to_json()", ENDS),
+    _in("formats/record_positions.py", "layout 2: a wrong number of positions is read",
+        "    if len(rows) != count:\n", "    if False:\n", POSITIONS),
+    _in("metadata/visible_instants.py", "layout 2: entries count before their commit completes",
+        "completed - (data.pending.times -", "completed - (frozenset() -", UNCOMMITTED),
+    _in("metadata/visible_instants.py", "layout 2: a pending savepoint hides its commit",
+        "data.pending.times - data.where(None, State.COMPLETED).times", "data.pending.times",
+        SAVED),
+    _in("timeline/instant_files.py", "an archived plan that ran again is a late commit",
+        "instant.time in gone and not self._is_leaving(instant, names)", "instant.time in gone",
+        AGAIN),
+    _in("read/verified_listing.py", "files that were deleted during a listing are not missed",
+        "if may_lack_files(self._timeline, self._log.load()):", "if False:", LISTED),
+    _in("read/table_snapshot.py", "the metadata table may be newer than the timeline",
+        "or not is_ahead(metadata, loaded):", "or True:", INDEXED),
 )  # fmt: skip

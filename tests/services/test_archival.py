@@ -212,7 +212,7 @@ def test_writes_archive_behind_them_on_request(tmp_path: Path, version: str) -> 
 
 def test_small_files_of_the_archive_are_made_into_one(tmp_path: Path) -> None:
     more = {"hoodie.archive.merge.enable": "true", "hoodie.archive.merge.files.batch.size": "2"}
-    table = long_table(tmp_path / "t", "cow", 14)
+    table = long_table(tmp_path / "t", "cow", 14, **of_version("6"))
     gone = list(table.archive().instants)
     for ts in range(30, 41):
         table.upsert(rows(range(2), ts))
@@ -225,7 +225,7 @@ def test_small_files_of_the_archive_are_made_into_one(tmp_path: Path) -> None:
 
 
 def test_what_completed_during_a_write_stays_for_it_to_be_found(tmp_path: Path) -> None:
-    table = long_table(tmp_path / "t", "cow", 14)
+    table = long_table(tmp_path / "t", "cow", 14, **of_version("6"))
     commits = [i.time for i in table.timeline.commits]
     folder = tmp_path / "t" / ".hoodie"
     late = folder / f"{commits[1]}.commit"  # older than most, but it ended last

@@ -21,7 +21,7 @@ from pyhudi.planning.clustering import chosen_partitions
 from pyhudi.services import clustering
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableType
-from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.instant import REPLACEMENTS, Action, State
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.engines import FarEngine
 from tests.support.filesystems import every_stop
@@ -290,7 +290,7 @@ def test_updates_that_are_allowed_leave_the_plan_to_whoever_carries_it_out(
     lenient = pyhudi.open_table(tmp_path / "t", options=SMALL | ALLOWS)
     done = lenient.upsert(an_update())
     assert done.updated == 2 and not done.notes
-    pending = table.timeline.where({Action.REPLACE_COMMIT}, State.REQUESTED)
+    pending = table.timeline.where(REPLACEMENTS, State.REQUESTED)
     assert [instant.time for instant in pending] == [planned]
     with pytest.raises(WriteConflictError, match=str(planned)):
         lenient.delete_partitions("p0")
@@ -314,8 +314,9 @@ def test_a_write_rolls_a_planned_clustering_back_where_requested(tmp_path: Path,
     assert not table.timeline.pending
 
 
-def test_clusterings_follow_the_commits_on_request(tmp_path: Path) -> None:
-    table = table_of_small_files(tmp_path / "t", "mor")
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_clusterings_follow_the_commits_on_request(tmp_path: Path, version: str) -> None:
+    table = table_of_small_files(tmp_path / "t", "mor", **{"hoodie.write.table.version": version})
     options = SMALL | {
         "hoodie.clustering.inline": "true",
         "hoodie.clustering.inline.max.commits": "2",

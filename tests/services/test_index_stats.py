@@ -27,16 +27,17 @@ def rows(ids: range, ts: int = 1) -> pa.Table:
     return pa.Table.from_pylist(made, SCHEMA)
 
 
-def made() -> Table:
+def made(**more: str) -> Table:
     fs = MemoryFileSystem()
-    options = parse_options(OPTIONS)
+    options = parse_options({**OPTIONS, **more})
     kind = TableType.MERGE_ON_READ
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options))
     return Table(fs, options=options, engine=LocalEngine(1))
 
 
-def test_the_index_locates_keys_at_every_instant_through_its_compactions() -> None:
-    table = made()
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_the_index_locates_keys_at_every_instant_through_its_compactions(version: str) -> None:
+    table = made(**{"hoodie.write.table.version": version})
     alive: set[str] = set()
     seen: list[tuple[str, set[str]]] = []
     for turn in range(14):

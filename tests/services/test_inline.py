@@ -27,7 +27,8 @@ def versions(path: Path) -> int:
 
 
 def commits(path: Path) -> int:
-    return len(list((path / ".hoodie").glob("*.commit")))
+    folders = (path / ".hoodie", path / ".hoodie" / "timeline")
+    return sum(1 for folder in folders for _ in folder.glob("*.commit"))
 
 
 def test_a_table_is_cleaned_and_archived_by_default(tmp_path: Path) -> None:

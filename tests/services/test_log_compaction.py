@@ -129,7 +129,7 @@ def test_a_log_compaction_may_be_taken_back(tmp_path: Path) -> None:
 def test_a_plan_that_was_left_is_made_again(tmp_path: Path) -> None:
     table = table_with_logs(tmp_path / "t")
     done = table.compact_logs()
-    fs, folder = LocalFileSystem(tmp_path / "t"), ".hoodie"
+    fs, folder = LocalFileSystem(tmp_path / "t"), table.config.layout.timeline_folder
     path = f"{folder}/{done.instant}.logcompaction.requested"
     plan = write_avro(COMPACTION_PLAN, {**read_avro(fs.read(path), path=path), "extraMetadata": {}})
     table.rollback(done.instant or "")

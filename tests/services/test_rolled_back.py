@@ -69,7 +69,8 @@ def opened(fs: FileSystem, **options: str) -> pyhudi.Table:
 def roll_back(fs: FileSystem) -> None:
     """What another machine does that believes the writer dead."""
     config = load_config(fs)
-    roll_back_failed(fs, config, TimelineLog(fs), metadata_rollback=rollback_metadata)
+    log = TimelineLog(fs, layout=config.layout)
+    roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
 
 
 def data_files(fs: FileSystem) -> set[str]:
@@ -145,7 +146,7 @@ def test_what_it_wrote_is_never_visible_also_after_archival(tmp_path: Path, kind
     (lost,) = [
         time
         for time in table.timeline.rolled_back
-        if not any(i.time == time for i in table.timeline)
+        if not any(i.time == time for i in (*table.timeline, *table.archived_timeline))
     ]
     first = table.timeline.commits.first
     assert first is not None and first.time > lost
@@ -178,7 +179,7 @@ def test_markers_of_files_that_never_appear_are_given_up(tmp_path: Path) -> None
 def test_rollbacks_of_other_writers_are_remembered_too(tmp_path: Path) -> None:
     fs, _ = stalled(tmp_path / "t", "cow")
     lost = opened(fs).timeline.rolled_back
-    for info in fs.children(".hoodie"):
+    for info in fs.children(load_config(fs).layout.timeline_folder):
         if info.name.startswith(".pyhudi.rolled_back"):
             fs.delete([info.path])
     assert not opened(fs).timeline.rolled_back

@@ -171,7 +171,7 @@ def test_a_savepoint_is_written_as_apache_hudi_writes_it(tmp_path: Path) -> None
     )
     table = table_of(tmp_path / "t")
     saved = table.savepoint("kept")
-    path = tmp_path / "t" / ".hoodie" / f"{saved.instant}.savepoint"
+    (path,) = (tmp_path / "t" / ".hoodie").rglob(f"{saved.instant}*.savepoint")
     ours = read_avro(path.read_bytes(), path=str(path))
     assert ours.keys() == theirs.keys()
     for part in (*ours["partitionMetadata"].values(), *theirs["partitionMetadata"].values()):

@@ -141,7 +141,7 @@ def test_hive_style_paths_of_old_tables_are_recognised(tmp_path: Path) -> None:
     }
     made = pyhudi.create_table(
         tmp_path / "t", rows.schema, record_key="id", partition_by="city", ordering="ts",
-        options=encoded,
+        version=6, options=encoded,
     )  # fmt: skip
     made.bulk_insert(rows)
     as_version_0(tmp_path / "t")
