@@ -41,6 +41,8 @@ OPTIONS: Final = {
 AT_ONCE: Final = {"hoodie.metadata.compact.max.delta.commits": "1"}
 """The metadata table is compacted after each commit; archival waits for it."""
 
+NEVER: Final = -1
+
 Rows = dict[str, int]
 
 
@@ -171,7 +173,7 @@ CASES: Final = [
     (9, "metadata", COW, a_restore),
     (9, "metadata", COW, an_overwrite_and_a_clean),
     (9, "metadata", MOR, services),
-    (9, "store", MOR, many_writes_and_a_clean),
+    (9, "store", COW, many_writes_and_a_clean),
     (9, "store", COW, a_rollback),
     (9, "store", COW, services),
     (6, "metadata", COW, many_writes_and_a_clean),
@@ -186,6 +188,7 @@ def test_a_reader_that_stops_at_any_request_sees_a_whole_snapshot(
     before = new_table(kind, version)
     metadata = {"hoodie.metadata.enable": str(listed_by == "metadata").lower()}
     dry = clone(before)
+    opened(dry).upsert(rows(2, range(1)))
     states = [snapshot(opened(dry))]
     for act in events(opened(dry)):
         act(opened(dry))
@@ -198,13 +201,16 @@ def test_a_reader_that_stops_at_any_request_sees_a_whole_snapshot(
             for act in events(opened(fs)):
                 act(opened(fs))
 
-        interruption = Interruption(at, happen)
+        interruption = Interruption(NEVER, happen)
+        table = opened(InterruptedFileSystem(fs, interruption), **metadata)
+        opened(fs).upsert(rows(2, range(1)))  # so that the reader loads the table again
+        interruption.at = interruption.requests + at
         try:
-            found = snapshot(opened(InterruptedFileSystem(fs, interruption), **metadata))
+            found = snapshot(table)
             assert found in states, f"interrupted before request {at}"
         except SnapshotExpiredError:
-            assert interruption.requests > at
-        if interruption.requests <= at:
+            assert interruption.requests > interruption.at
+        if interruption.requests <= interruption.at:
             break
         at += 1
     assert at > 3
