@@ -62,8 +62,9 @@ def names(folder: Path, block: str) -> dict[str, Any]:
         return found
     path = folder / "data" / "trips"
     table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", partition_by="city", ordering="ts", table_type="mor"
-    )
+        path, SCHEMA, record_key="id", partition_by="city", ordering="ts", table_type="mor",
+        version=6 if "upgrade(" in block else None,
+    )  # fmt: skip
     first = table.insert(rows(1)).instant
     newest = table.upsert(rows(2)).instant
     found |= {"path": str(path), "table": table, "instant": newest}

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from pyhudi.write import table_creation
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*/*.md"))
 OTHER_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,6 +43,12 @@ def pages(*, spark: bool) -> list[Any]:
         for page in PAGES
         if blocks(page) and needs_spark(page) is spark
     ]
+
+
+@pytest.fixture(autouse=True)
+def default_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages describe tables of the default version, whatever version a run requests."""
+    monkeypatch.setattr(table_creation, "DEFAULT_TABLE_VERSION", 6)
 
 
 @pytest.fixture(autouse=True)

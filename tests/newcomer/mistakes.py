@@ -28,7 +28,9 @@ Call = Callable[[pyhudi.Table], Any]
 
 
 def new(**arguments: Any) -> pyhudi.Table:
-    return pyhudi.create_table("new", **({"schema": SCHEMA, "record_key": "id"} | arguments))
+    return pyhudi.create_table(
+        "new", **({"schema": SCHEMA, "record_key": "id", "version": 6} | arguments)
+    )
 
 
 def with_options(**options: str) -> pyhudi.Table:
@@ -124,8 +126,9 @@ def _answer(call: Call) -> str:
     os.chdir(folder)
     try:
         table = pyhudi.create_table(
-            "trips", SCHEMA, record_key="id", partition_by="city", ordering="ts", table_type="mor"
-        )
+            "trips", SCHEMA, record_key="id", partition_by="city", ordering="ts", table_type="mor",
+            version=6,
+        )  # fmt: skip
         table.insert(ROWS)
         pq.write_table(ROWS, "rows.parquet")
         try:
