@@ -224,12 +224,13 @@ def test_a_commit_that_the_store_does_late_counts_only_if_it_was_reported(
     assert {r["id"]: r["v"] for r in again.scan(["id", "v"]).to_arrow().to_pylist()} == expected
     while proxy.held:  # what was held is done by and by
         time.sleep(0.1)
-    names = set(shared_s3().fs(url.partition("bucket/")[2]).names(".hoodie"))
+    folder = again.config.layout.timeline_folder
+    names = set(shared_s3().fs(url.partition("bucket/")[2]).names(folder))
     late = {n for n in names if n.endswith(".commit")} - known
     assert bool(late) is not stands
     again = pyhudi.open_table(url, storage_options=direct)
     assert {r["id"]: r["v"] for r in again.scan(["id", "v"]).to_arrow().to_pylist()} == expected
     again.upsert(rows(("b", 2)))
-    assert not late & set(shared_s3().fs(url.partition("bucket/")[2]).names(".hoodie"))
+    assert not late & set(shared_s3().fs(url.partition("bucket/")[2]).names(folder))
     found = pyhudi.open_table(url, storage_options=direct).scan(["id", "v"]).to_arrow()
     assert {r["id"]: r["v"] for r in found.to_pylist()} == {**expected, "b": 2}

@@ -198,7 +198,7 @@ def test_a_table_from_end_to_end(s3: S3Server, kind: str) -> None:
     found = again.scan(["id", "v"]).to_arrow().sort_by("id").to_pydict()
     assert found == {"id": ["b", "c", "d"], "v": [20, 3, 4]}
     assert again.scan(as_of=first.instant).count() == 3
-    assert again.changes(first.instant).count() == 2
+    assert again.changes(first.completed_at or first.instant).count() == 2
     assert again.lookup(["a", "b"]).column("found").to_pylist() == [False, True]
     assert again.scan(where=pc.field("id") == "c").to_arrow()["v"].to_pylist() == [3]
     assert [r["change"] for r in again.history("b").to_pylist()] == ["insert", "update"]
