@@ -85,9 +85,13 @@ def test_both_agree_with_the_bucket_index(
 def test_both_agree_with_secondary_indexes(
     hudi: str, version: int, kind: str, options: dict[str, str], tmp_path: Path, apache_hudi: Hudi
 ) -> None:
-    """Apache Hudi refuses to overwrite partitions of such a table; pyhudi does so."""
+    """Apache Hudi refuses to overwrite partitions of such a table; pyhudi does so.
+
+    Of two indexes of a merge-on-read table Apache Hudi 1.2.0 updates one, so such a table has one.
+    """
     both = Both(
         tmp_path / "t", apache_hudi(hudi), version=version, table_type=kind, options=options
     )
     turns = [turn for turn in turns_of(kind) if turn[0] != "their insert overwrite"]
-    take_turns(both, [*WRITES, *CREATED, *turns])
+    created = CREATED[:1] if kind == "mor" else CREATED
+    take_turns(both, [*WRITES, *created, *turns])
