@@ -22,6 +22,7 @@ from pyhudi.metadata.payloads import (
     maintained_partitions,
 )
 from pyhudi.metadata.rebuild import REBUILT, RebuildRequest, rebuild_metadata_table
+from pyhudi.metadata.record_index.by_partition import check_global_files
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_writable
 from pyhudi.options import Heartbeats, Options, ReadOptions
@@ -47,6 +48,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     """
     config = load_config(fs)
     check_writable(config)
+    check_global_files(fs)
     _quarantine_definitions(fs, config)
     listed = config.metadata_partitions or _partitions_present(fs)
     log = timeline_log(fs, config)
@@ -96,6 +98,7 @@ def check_rebuildable(fs: FileSystem) -> None:
     write is not yet published."""
     config = load_config(fs)
     check_writable(config)
+    check_global_files(fs)
     log = timeline_log(fs, config)
     check_none_deferred(fs, log.load())
 

@@ -43,6 +43,12 @@ from pyhudi.metadata.payloads import (
     decode_files,
     merge_files,
 )
+from pyhudi.metadata.record_index.by_partition import (
+    PartitionedRecordIndex,
+    check_global,
+    is_partitioned_record_index,
+    slices_by_partition,
+)
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
 from pyhudi.metadata.visible_instants import valid_instants
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
@@ -145,6 +151,12 @@ class MetadataTable:
         Raises CorruptFileError if the groups are not numbered 0..n-1: n determines each key's
         group.
         """
+        return in_group_order(self._newest(partition, limit), partition)
+
+    def _newest(
+        self, partition: MetadataPartition, limit: InstantTime | None
+    ) -> tuple[FileSlice, ...]:
+        """The newest slice of each group, in any order."""
         view = load_view(
             self.log,
             self.timeline,
@@ -152,7 +164,7 @@ class MetadataTable:
             partitions=[partition.path],
             limit=limit,
         )
-        found = in_group_order(view.latest_slices(), partition)
+        found = tuple(view.latest_slices())
         if limit is None and not isinstance(self.log.fs, ObjectStoreFileSystem):
             # object stores do not truncate files, so only others are checked
             self._check_whole(found, partition)
@@ -245,10 +257,23 @@ class MetadataTable:
                 path=self.data_fs.url,
                 hint="create one, or use another index",
             )
+        check_global(self.data_fs, self.config)
+        return self._index_of(self.slices(RECORD_INDEX), method)
+
+    def locations(self, *, method: str = "auto") -> RecordIndex | PartitionedRecordIndex:
+        """The record index for look-ups, global or by partition; as `record_index`."""
+        if not is_partitioned_record_index(self.data_fs, self.config):
+            return self.record_index(method=method)
+        by_partition = slices_by_partition(self._newest(RECORD_INDEX, None))
+        return PartitionedRecordIndex(
+            {each: self._index_of(slices, method) for each, slices in by_partition.items()}
+        )
+
+    def _index_of(self, slices: Iterable[FileSlice], method: str) -> RecordIndex:
         zone = zone_of(self.config.timezone)
         shards = tuple(
             IndexShard(MapSlice.of(file_slice, number, self.valid), zone, method)
-            for number, file_slice in enumerate(self.slices(RECORD_INDEX))
+            for number, file_slice in enumerate(slices)
         )
         return RecordIndex(self.data_fs, shards)
 

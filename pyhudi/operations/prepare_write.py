@@ -35,6 +35,7 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.reader import missing_metadata, open_metadata
 from pyhudi.metadata.rebuild import finish_swap
+from pyhudi.metadata.record_index.by_partition import check_global
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_schema import schema_text
@@ -113,6 +114,7 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     is already in the table.  The caller holds the table's lock."""
     config = load_config(fs)
     check_table(config)
+    check_global(fs, config)
     check_mode(config, request)
     log = timeline_log(fs, config)
     timeline = log.load()

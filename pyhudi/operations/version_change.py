@@ -34,6 +34,7 @@ from pyhudi.metadata.payloads import (
     maintained_partitions,
 )
 from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.operations.table_services import clean, compact
 from pyhudi.options import CleaningPolicy, CompactionStrategy, Options, ReadOptions
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -158,7 +159,8 @@ def _ensure_files(fs: FileSystem, options: Options) -> None:
     listed = state.config.metadata_partitions
     own = {partition.path for partition in maintained_partitions(listed)}
     metadata = open_metadata(fs, state.config, state.log, state.timeline)
-    if metadata is not None and FILES.path in listed and listed <= own:
+    is_maintained = listed <= own and not is_partitioned_record_index(fs, state.config)
+    if metadata is not None and FILES.path in listed and is_maintained:
         return
     config = drop_metadata(fs, state.config)
     create_metadata(fs, config, state.log, records=None)

@@ -14,6 +14,7 @@ from pyhudi.errors import FileMissingError, IndexNotReadyError, OptionError, Use
 from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
 from pyhudi.merge.merge_rules import MergeRules, merge_rules
 from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import Merging, ReadOptions
 from pyhudi.read.metadata_freshness import TrustedListing, is_ahead, trusted_metadata
@@ -99,14 +100,24 @@ class TableState:
 
     @cached_property
     def record_index(self) -> RecordIndex:
-        """Raises IndexNotReadyError where the table has no record index that can be trusted."""
+        """Raises IndexNotReadyError where the table has no record index that can be trusted,
+        UnsupportedTableError where it is by partition."""
+        return self._trusted.record_index(method=self.lookup)
+
+    @cached_property
+    def locations(self) -> RecordIndex | PartitionedRecordIndex:
+        """The record index for look-ups, also by partition; raises IndexNotReadyError as above."""
+        return self._trusted.locations(method=self.lookup)
+
+    @property
+    def _trusted(self) -> MetadataTable:
         if self.metadata is None:
             raise IndexNotReadyError(
                 "the table has no record index that can be trusted",
                 path=self.fs.url,
                 hint="scan(where=...) finds rows without one",
             )
-        return self.metadata.record_index(method=self.lookup)
+        return self.metadata
 
     def schema(self, *, limit: InstantTime | None = None) -> pa.Schema:
         """Columns as of `limit` (None: now), meta columns first if the table has them."""

@@ -33,6 +33,7 @@ from pyhudi.metadata.payloads import (
     RECORD_INDEX,
     MetadataPartition,
 )
+from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.metadata.secondary_index.definition import secondary_indexes
 from pyhudi.options import Heartbeats, Options
 from pyhudi.read.table_snapshot import TableState
@@ -239,6 +240,8 @@ def _available(state: TableState, after: TableConfig) -> list[MetadataPartition]
     found = [p for p in MAINTAINED_PARTITIONS if p.path in listed]
     if PARTITION_STATS in found and not (has_indexes and COLUMN_STATS in found):
         found.remove(PARTITION_STATS)
+    if RECORD_INDEX in found and is_partitioned_record_index(state.fs, state.config):
+        found.remove(RECORD_INDEX)
     if has_indexes and RECORD_INDEX in found:
         found += [index.partition for index in secondary_indexes(state.fs, state.config)]
     if has_indexes:

@@ -24,6 +24,8 @@ import pyarrow.compute as pc
 from pyhudi._native import KeyTable, latest
 from pyhudi.engine import Engine
 from pyhudi.index.maintenance.sorted_key_runs import BucketKeys, KeyRun, make_run, run_tasks
+from pyhudi.metadata.hfile_slices import MapSlice
+from pyhudi.metadata.payloads import RECORD_INDEX
 from pyhudi.metadata.record_index.entries import (
     IndexEntries,
     StoredLayer,
@@ -33,11 +35,12 @@ from pyhudi.metadata.record_index.entries import (
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.k_way_merge import UnsortedError
 from pyhudi.metadata.record_index.locations import Locations
-from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
+from pyhudi.table.file_group_view import FileSlice
 
 EXAMPLES_MAX: Final = 20
 """Number of faults of one kind in a report."""
@@ -125,9 +128,35 @@ def _stage_entries(task: _EntryTask) -> EntryRun:
 
 
 def check_index(state: TableState, engine: Engine, store: Staging) -> list[BucketCheck]:
-    """Check every bucket.  Raises IndexNotReadyError without a record index."""
-    index = state.record_index
-    slices = state.view().latest_slices()
+    """Check every bucket, of an index by partition those of each partition.  Raises
+    IndexNotReadyError without a record index."""
+    slices, locations = state.view().latest_slices(), state.locations
+    if isinstance(locations, RecordIndex):
+        return _check_part(state, locations, slices, engine, store)
+    nothing = IndexShard(MapSlice(RECORD_INDEX.path, 0, None, (), frozenset()), None)
+    without = RecordIndex(state.fs, (nothing,))
+    names = sorted({*locations.by_partition, *(each.partition for each in slices)})
+    return [
+        check
+        for name in names
+        for check in _check_part(
+            state,
+            locations.by_partition.get(name, without),
+            [each for each in slices if each.partition == name],
+            engine,
+            store,
+        )
+    ]
+
+
+def _check_part(
+    state: TableState,
+    index: RecordIndex,
+    slices: Sequence[FileSlice],
+    engine: Engine,
+    store: Staging,
+) -> list[BucketCheck]:
+    """Check an index of the keys of these slices."""
     tasks = run_tasks(state, slices, index.hash, store) if slices else []
     runs = tuple(engine.run(make_run, tasks, label="read-keys"))
     groups = tuple(slice_.group for slice_ in slices)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyhudi.metadata.definitions import definitions_with_prefix, read_definitions
+from pyhudi.metadata.definitions import definitions_with_prefix
 from pyhudi.metadata.payloads import (
     SECONDARY_PREFIX,
     MetadataPartition,
@@ -71,9 +71,3 @@ def _parsed(name: str, definition: Mapping[str, Any] | None) -> SecondaryIndex |
     if not isinstance(fields, list) or len(fields) != 1 or version not in versions:
         return None
     return SecondaryIndex(name, str(fields[0]), versions[version])
-
-
-def is_partitioned_record_index(fs: FileSystem, config: TableConfig) -> bool:
-    """Whether the record index has separate file groups for each data partition."""
-    options = read_definitions(fs, config).get("record_index", {}).get("indexOptions")
-    return isinstance(options, dict) and options.get("isPartitioned") == "true"

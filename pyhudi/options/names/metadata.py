@@ -42,19 +42,19 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     refused(
         "hoodie.metadata.record.level.index.max.filegroup.count",
-        "the record index of this package is global",
+        "a record index by partition is read but not written",
         "hoodie.metadata.global.record.level.index.max.filegroup.count",
         aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
     ),
     refused(
         "hoodie.metadata.record.level.index.min.filegroup.count",
-        "the record index of this package is global",
+        "a record index by partition is read but not written",
         "hoodie.metadata.global.record.level.index.min.filegroup.count",
         aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
     ),
     refused(
         "hoodie.metadata.record.level.index.enable",
-        "the record index of this package is global",
+        "a record index by partition is read but not written",
         "hoodie.metadata.global.record.level.index.enable", harmless=("false",),
     ),
     honoured("hoodie.metadata.index.column.stats.enable", FLAG, "write.facts.column_stats"),

@@ -32,7 +32,7 @@ from pyhudi.metadata.file_stats.ranges import ColumnRanges, hull
 from pyhudi.metadata.file_stats.records import FileName
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX, MetadataPartition
 from pyhudi.metadata.reader import MetadataTable
-from pyhudi.metadata.secondary_index.definition import is_partitioned_record_index
+from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.read.skipping.expression_index import UsableIndex, rewritten_filters
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
 from pyhudi.read.skipping.predicates import (
@@ -153,7 +153,9 @@ def _indexes(
     found: list[tuple[str, _Rule]] = []
     keys = _keys(state.config, node, request.schema)
     if keys and len(keys[0]) <= _KEYS_MAX:
-        is_indexed = RECORD_INDEX.path in listed and not _is_partitioned_index(state)
+        is_indexed = RECORD_INDEX.path in listed and not is_partitioned_record_index(
+            state.fs, state.config
+        )
         if request.is_newest and is_indexed and keys_are_unique(state):
             found.append(("record index", lambda left: _indexed(state, left, keys)))
         if BLOOM_FILTERS.path in listed:
@@ -179,12 +181,6 @@ def _indexes(
 
         found.append(("column statistics", partial(_ranged, node, ranges_of, rule)))
     return found
-
-
-def _is_partitioned_index(state: TableState) -> bool:
-    """Whether the record index has groups for each data partition, which only Apache Hudi reads."""
-    is_possible = bool(state.config.layout.index_version)
-    return is_possible and is_partitioned_record_index(state.fs, state.config)
 
 
 def _expression_ranges(

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.metadata.secondary_index.definition import (
     SecondaryIndex,
-    is_partitioned_record_index,
     secondary_indexes,
 )
 from pyhudi.metadata.secondary_index.key_format import is_indexable

@@ -18,6 +18,7 @@ from pyhudi.engine import Engine
 from pyhudi.index.external_index import live_groups
 from pyhudi.index.selection import choose_index
 from pyhudi.metadata.elastic.store import is_elastic
+from pyhudi.metadata.record_index.by_partition import check_global
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.services.indexing.external_indexes import mismatch_note, open_for_reading
@@ -31,7 +32,8 @@ _LOG: Final = logging.getLogger("pyhudi")
 
 def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa.Table:
     """The location of each key: [record_key, partition_path, file_id, instant_time, found], one row
-    per key in the order of `keys`.
+    per key in the order of `keys`; with a record index by partition, a row for each partition that
+    has the key.
 
     Raises IndexNotReadyError if the table's index stores no entries and there is no record index
     either, or if its index is not up to date with the table.
@@ -41,6 +43,7 @@ def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa
     shadow = options.write.shadow
     if shadow is None or shadow is kind or not shadow.stores_entries:
         return answer
+    check_global(state.fs, state.config)  # a key has one location in other indexes
     count = differences(answer, _query(state, options, shadow, keys, engine))
     if count:
         _LOG.warning(mismatch_note(shadow.value, count))
@@ -74,7 +77,7 @@ def _query(
     state: TableState, options: Options, kind: IndexKind, keys: Any, engine: Engine
 ) -> pa.Table:
     if kind.is_record_index:
-        return state.record_index.lookup(keys, engine=engine)
+        return state.locations.lookup(keys, engine=engine)
     store = open_for_reading(state, kind, options.write.index_rules, engine)
     column = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(keys, pa.string())
     if isinstance(column, pa.ChunkedArray):
