@@ -21,6 +21,8 @@ from pyhudi.formats.schema_conform import with_children
 
 def relabelled(rows: pa.Table, table: pa.Schema) -> pa.Table:
     """Stored rows, with mislabelled columns in the types of `table`; others are unchanged."""
+    if rows.schema.equals(table):
+        return rows
     for index, found in enumerate(rows.schema):
         position = table.get_field_index(found.name)
         if position < 0:

@@ -208,6 +208,8 @@ def _fitted(rows: pa.Table, target: pa.Schema) -> pa.Table:
     Numbers of a column that has since become text are widened here; reads may do so, writes may
     not.  Timestamps with a wrong label are repaired.
     """
+    if rows.schema.equals(target, check_metadata=True):
+        return rows
     check_unshredded(rows.schema, target)
     rows = relabelled(rows, target)
     for index, found in enumerate(rows.schema):
