@@ -11,14 +11,18 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.filenames import PROPERTIES
 from pyhudi.options import parse_options
+from pyhudi.services.version_change import RECORD
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
-from tests.interop.test_version_changes import golden
+from tests.interop.same_rows import differences
+from tests.interop.test_version_changes import KEEPS_VERSION, golden
 from tests.support.apache_hudi import ApacheHudi
 from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem
 from tests.support.foreign import row_counts
@@ -51,18 +55,39 @@ def stage(step: str) -> str:
     return removes + re.sub(r"\d{14,}", "instant", path)
 
 
-def stops(root: Path, to: int) -> Iterator[tuple[str, Path]]:
-    """The table as it is where the change stopped between two stages, each in a new folder.
+Chosen = dict[str, int]
+"""Numbers of steps before which a change stops, by what is done then."""
 
-    The same two stages are tried once.
-    """
+
+def between_stages(trace: list[str]) -> Chosen:
+    """Between two stages; the same two are tried once."""
+    stages = ["", *map(stage, trace)]
+    found: Chosen = {}
+    for number, (a, b) in enumerate(pairwise(stages)):
+        if a != b:
+            found.setdefault(f"{a} -> {b}", number)
+    return found
+
+
+def at_phase_ends(trace: list[str]) -> Chosen:
+    """Before and after the commit point, after the new metadata table is listed, and before the
+    record of the change is removed."""
+    replaced = [n for n, step in enumerate(trace) if step.endswith(f" {PROPERTIES}.backup")]
+    _, _, begins, ends, _, listed = replaced[:6]  # two steps each; the first unlist the old one
+    return {
+        "before the commit point": begins,
+        "after the commit point": ends + 1,
+        "after the listing of files": listed + 1,
+        "before the removal of the record": len(trace) - 1,
+    }
+
+
+def stops(root: Path, to: int, choose: Callable[[list[str]], Chosen]) -> Iterator[tuple[str, Path]]:
+    """The table as it is where the change stopped, each in a new folder."""
     whole = copied(root, 0)
     watched = TracingFileSystem(LocalFileSystem(whole))
     change(watched, to)
-    stages = ["", *map(stage, watched.trace)]
-    found = [f"{a} -> {b}" for a, b in pairwise(stages) if a != b]
-    for name in dict.fromkeys(found):
-        number = next(n for n, (a, b) in enumerate(pairwise(stages)) if f"{a} -> {b}" == name)
+    for name, number in choose(watched.trace).items():
         copy = copied(root, number + 1)
         dying = CrashingFileSystem(LocalFileSystem(copy), stop=number)
         with suppress(Crash):
@@ -118,6 +143,49 @@ def test_both_read_a_table_whose_change_stopped_between_two_steps(
         change(LocalFileSystem(root), since)
     before = counted(opened(LocalFileSystem(root)).scan().to_arrow())
     hudis = [apache_hudi("1.2.0"), apache_hudi("0.15.0")]
-    found = {stopped: list(problems(copy, hudis, before)) for stopped, copy in stops(root, to)}
+    found = {
+        stopped: list(problems(copy, hudis, before))
+        for stopped, copy in stops(root, to, between_stages)
+    }
     assert len(found) > 10
     assert not {stopped: each for stopped, each in found.items() if each}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "since", "to"),
+    [("cow_cleaned", 9, 6)],
+)
+def test_a_stopped_change_of_an_archived_table_with_a_record_index_is_written_and_finished(
+    name: str, since: int, to: int, tmp_path: Path, apache_hudi: Hudi
+) -> None:
+    """Before the commit point Apache Hudi updates the table, then pyhudi finishes the change."""
+    root = golden(name, tmp_path)
+    if since > 6:
+        change(LocalFileSystem(root), since)
+    before = counted(opened(LocalFileSystem(root)).scan().to_arrow())
+    hudis = [apache_hudi("1.2.0"), apache_hudi("0.15.0")]
+    found: dict[str, list[str]] = {}
+    for stopped, copy in stops(root, to, at_phase_ends):
+        found[stopped] = list(problems(copy, hudis, before))
+        if stopped == "before the commit point":
+            written_and_finished(copy, to, hudis)
+    assert not {stopped: each for stopped, each in found.items() if each}
+
+
+def written_and_finished(copy: Path, to: int, hudis: list[ApacheHudi]) -> None:
+    """The Apache Hudi of the table's version updates some rows; pyhudi completes the change."""
+    fs = LocalFileSystem(copy)
+    for is_finished in (False, True):
+        if is_finished:
+            change(fs, to)
+            assert opened(fs).config.version == to and not fs.exists(RECORD)
+            assert "record_index" in opened(fs).config.metadata_partitions
+        hudi = hudis[opened(fs).config.version == 6]
+        file = copy.with_suffix(".parquet")
+        pq.write_table(opened(fs).scan(with_meta=False).to_arrow().slice(3 * is_finished, 3), file)
+        version = str(opened(fs).config.version)
+        conf = {**KEEPS_VERSION, "hoodie.write.table.version": version}
+        hudi.call("write", path=str(copy), rows=str(file), conf=conf)
+        assert not differences(copy, hudi)
+    assert not opened(fs).metadata.verify().findings
