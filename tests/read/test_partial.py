@@ -84,6 +84,8 @@ def test_changes_of_partial_updates_are_whole_rows(name: str, tmp_path: Path) ->
     assert without(found, FILE_NAME) == without(changed, FILE_NAME)
 
 
-def test_payload_classes_that_merge_values_themselves_are_refused() -> None:
-    with pytest.raises(UnsupportedTableError, match="payload class"):
-        partial_rules(MergeRules("_hoodie_record_key", keeps=Keeps.NULLS), path="x")
+@pytest.mark.parametrize("keeps", [each for each in Keeps if each is not Keeps.NOTHING])
+def test_payload_classes_that_merge_values_themselves_are_refused(keeps: Keeps) -> None:
+    with pytest.raises(UnsupportedTableError, match="payload class") as refused:
+        partial_rules(MergeRules("_hoodie_record_key", keeps=keeps), path="x")
+    assert "read_optimized" in str(refused.value)
