@@ -7,9 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
-pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
-
 from pyspark.errors import PySparkException
 
 import pyhudi

@@ -15,6 +15,7 @@ import pyhudi
 import pyhudi.spark as hudi
 from pyhudi.metadata.record_index import hash_functions
 from pyhudi.options import IndexKind
+from pyhudi.spark.frames import collected
 
 SCHEMA = "id string, ts long, part string"
 KINDS = [kind.value for kind in IndexKind if kind not in (IndexKind.RECORD, IndexKind.HBASE)]
@@ -30,7 +31,7 @@ def turns() -> list[Rows]:
 
 
 def stored(table: Any) -> Rows:
-    found = table.to_arrow() if isinstance(table, pyhudi.Scan) else table.toArrow()
+    found = table.to_arrow() if isinstance(table, pyhudi.Scan) else collected(table)
     return sorted((r["id"], r["ts"], r["part"]) for r in found.to_pylist())
 
 

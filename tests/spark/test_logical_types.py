@@ -12,7 +12,6 @@ pytest.importorskip("pyspark")
 
 import pyhudi
 import pyhudi.spark as hudi
-from tests.spark import source
 from tests.support.foreign import foreign_table
 
 TYPES = "id string, embedding array<float>, ts bigint"
@@ -41,6 +40,7 @@ def test_a_column_with_a_hudi_type_is_a_vector(kind: str, spark: Any, tmp_path: 
     assert found.where("embedding[0] = 7.0").count() == 1
 
 
+@pytest.mark.pyspark("4.0")
 def test_variants_are_variants_of_spark(spark: Any, tmp_path: Path) -> None:
     frame = spark.sql("""
         SELECT id, if(id = 2, null, parse_json(concat('{"a": ', id, '}'))) AS v, id AS ts
@@ -57,8 +57,11 @@ def test_variants_are_variants_of_spark(spark: Any, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.pyspark("4.0")
 @pytest.mark.parametrize("name", ["vectors_mor_v6", "vectors_mor_v9"])
 def test_the_source_gives_vectors_of_apache_hudi(name: str, tmp_path: Path) -> None:
+    from tests.spark import source
+
     root = foreign_table(name, tmp_path)
     rows = {row["id"]: row["f"] for row in source.load(root)}
     expected = pyhudi.open_table(root).scan().to_arrow().to_pylist()

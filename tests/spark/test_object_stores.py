@@ -16,8 +16,6 @@ from pyhudi.spark.source.source_options import given
 from tests.support.object_stores import S3Server, shared_s3
 
 pytest.importorskip("obstore", reason="obstore is not installed")
-pytest.importorskip("pyspark.sql.datasource", reason="PySpark 4 is not installed")
-
 from tests.spark import source
 
 SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "v": pa.int64()})

@@ -56,6 +56,7 @@ def test_reads_use_sparks_parquet_reader_and_prune_columns(enabled: Any, tmp_pat
     assert enabled.sql("select sum(v) from enabled_view").collect()[0][0] == 6
 
 
+@pytest.mark.pyspark("4.0")
 def test_the_source_is_unchanged_in_other_sessions_and_after_disable(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -217,6 +218,7 @@ def test_writers_inside_foreach_batch_are_enabled_too(enabled: Any, tmp_path: Pa
     assert classes and classes[0] == "pyhudi.spark.session_format"
 
 
+@pytest.mark.pyspark("4.0")
 def test_without_enable_errors_come_from_spark(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="TableNotFoundError"):
         spark.read.format("pyhudi").load(str(tmp_path / "nothing"))

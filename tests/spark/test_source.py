@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-
-pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
+from pyspark.sql import datasource
 
 import pyhudi
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
@@ -18,12 +17,10 @@ from pyhudi.spark.source.partition_reads import read_slices
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.spill import AGE_DAYS_MAX, sweep_staging
 from tests.spark import source
+from tests.support.pyspark_release import lacks
 
-sql = pytest.importorskip("pyspark.sql.datasource")
-HANDED_DOWN = hasattr(sql, "EqualTo")
-needs_filters = pytest.mark.skipif(
-    not HANDED_DOWN, reason="filters are handed down by PySpark 4.1 and newer"
-)
+sql: Any = datasource
+needs_filters = pytest.mark.pyspark("4.1")
 
 
 def some_rows(*keys: str, ts: int = 1) -> pa.Table:
@@ -144,7 +141,7 @@ def test_a_missing_table_is_reported_before_anything_runs(tmp_path: Path) -> Non
 
 def filters() -> list[tuple[Any, str]]:
     """Filters, and the keys of the rows they keep; none for a PySpark without filters."""
-    if not HANDED_DOWN:
+    if lacks("4.1"):
         return []
     return [
         (sql.EqualTo(("id",), "k3"), "k3"),
@@ -163,6 +160,7 @@ def filters() -> list[tuple[Any, str]]:
     ]
 
 
+@needs_filters
 @pytest.mark.parametrize("one, left", filters(), ids=str)
 def test_filters_leave_the_rows_they_should(table: Path, one: Any, left: str) -> None:
     assert keys(source.load(table, [one])) == left

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
-
 from pyspark.sql import datasource
 
 import pyhudi

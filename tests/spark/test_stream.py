@@ -8,9 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
-pytest.importorskip("pyspark.sql.streaming.datasource", reason="needs PySpark 4.2")
-
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import pyhudi

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark.sql.streaming.datasource", reason="needs PySpark 4.2")
-
 import pyhudi
 import pyhudi.spark as hudi
 from tests.spark import streaming_kill

@@ -46,7 +46,10 @@ def together(*work: Callable[[], None]) -> None:
         raise raised[0]
 
 
-@pytest.mark.parametrize(("kind", "api"), [("cow", "verbs"), ("mor", "format")])
+@pytest.mark.parametrize(
+    ("kind", "api"),
+    [("cow", "verbs"), pytest.param("mor", "format", marks=pytest.mark.pyspark("4.0"))],
+)
 def test_two_writers_lose_no_update(spark: Any, tmp_path: Path, kind: str, api: str) -> None:
     path = tmp_path / "t"
     first = [row for writer in range(2) for row in rows(writer, -1)[:4]]
