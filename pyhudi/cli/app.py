@@ -9,8 +9,21 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import click
+from click.shell_completion import get_completion_class
 
-from pyhudi.cli import care, commits, demo, files, services, table_changes, tables
+from pyhudi.cli import (
+    care,
+    commits,
+    config,
+    demo,
+    files,
+    rows,
+    services,
+    statistics,
+    table_changes,
+    tables,
+    writes,
+)
 from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
 from pyhudi.cli.output import explain, print_error
@@ -24,6 +37,17 @@ from pyhudi.errors import PyhudiError
 @click.version_option(package_name="pyhudi")
 def commands() -> None:
     """Apache Hudi tables without a jar."""
+
+
+@click.command(epilog=epilog("completion bash > ~/.pyhudi-completion.bash"))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes pyhudi's commands in a shell; source it in its profile."""
+    found = get_completion_class(shell)
+    assert found is not None
+    root = context.find_root().command
+    click.echo(found(root, {}, "pyhudi", "_PYHUDI_COMPLETE").source())
 
 
 for command in (
@@ -43,6 +67,16 @@ for command in (
     care.metadata,
     services.restore,
     care.services,
+    config.config,
+    statistics.stats,
+    care.locks,
+    rows.show,
+    rows.changes,
+    rows.diff,
+    rows.history,
+    writes.write,
+    writes.delete,
+    completion,
     files.hfile,
     files.log,
 ):

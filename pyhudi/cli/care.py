@@ -1,4 +1,4 @@
-"""`pyhudi doctor`, `pyhudi repair`, `pyhudi metadata`, `pyhudi services`."""
+"""`pyhudi doctor`, `repair`, `metadata`, `services` and `locks`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pyhudi.cli.values import seconds
 from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis
 from pyhudi.health.repair import RepairReport, execute_repair
+from pyhudi.storage.locks.table_lock import lock_signature
+from pyhudi.transaction.heartbeat import living
 
 
 @command("doctor", example="doctor trips")
@@ -94,3 +96,24 @@ def metadata_verify(call: Call, keys: bool) -> Any:
 def metadata_rebuild(call: Call) -> Any:
     """Rebuild the metadata table and replace the old one."""
     return _diagnosis(call.table.metadata.rebuild(dry_run=call.dry_run))
+
+
+@command("locks", example="locks trips")
+def locks(call: Call) -> Any:
+    """Show who last held the table's lock, running writers, pinned snapshots and deferred writes.
+
+    The signature of the lock's last holder stays after a crash: it is only a hint.
+    """
+    fs, rules = call.store, call.parsed.write.concurrency.heartbeats
+    table = call.table
+    alive = living(fs, rules)
+    return {
+        "last_holder": lock_signature(fs),
+        "running": sorted(alive),
+        "pending": [
+            {"instant": i.time, "action": i.action.value, "is_running": i.time in alive}
+            for i in table.timeline.pending
+        ],
+        "pinned": [pinned.to_dict() for pinned in table.pinned_snapshots()],
+        "unpublished": table.unpublished(),
+    }

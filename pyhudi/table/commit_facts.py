@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.errors import UserError
 from pyhudi.storage.filesystem import FileSystem
@@ -13,6 +13,8 @@ from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action
+
+_SERVICES: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,18 @@ class CommitFacts:
         return {n: v for n, v in self.metadata.extra.items() if n != "schema"}
 
     @property
-    def amplification(self) -> float | None:
-        """Rows written for each row that was inserted, updated or deleted; None if there was no
-        such row, and for table services, which rewrite rows without a change."""
+    def changed_rows(self) -> int:
+        """Rows that were inserted, updated or deleted; 0 for table services, which rewrite rows
+        without a change."""
+        if self.operation.upper() in _SERVICES:
+            return 0
         sums = _sums(self.stats)
-        changed = sums["inserted"] + sums["updated"] + sums["deleted"]
-        if not changed or self.operation.upper() in ("COMPACT", "CLUSTER", "LOG_COMPACT"):
-            return None
-        return round(max(sums["rows"], changed) / changed, 3)
+        return sums["inserted"] + sums["updated"] + sums["deleted"]
+
+    @property
+    def written_rows(self) -> int:
+        """Rows of the files that were written, and deletes in logs."""
+        return max(_sums(self.stats)["rows"], self.changed_rows)
 
     def by_partition(self) -> dict[str, dict[str, int]]:
         """Files, rows and bytes by partition path, in order."""

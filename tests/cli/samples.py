@@ -19,6 +19,19 @@ _SECONDARY = ("index create trips secondary --column driver --name by_driver",)
 WITHOUT_SAMPLE = {"index calibrate"}  # fails on a busy machine
 """Commands without a golden JSON shape."""
 SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "changes": ((), "trips 000"),
+    "config diff": ((), "trips"),
+    "config explain": ((), "hoodie.parquet.small.file.limit --table trips"),
+    "config list": ((), "--contains hoodie.clean"),
+    "delete": ((), "trips --key a --yes"),
+    "diff": ((), "cow FIRST LAST"),
+    "history": ((), "cow a"),
+    "locks": ((), "trips"),
+    "show": ((), "trips --where city='sf'"),
+    "stats amplification": ((), "trips"),
+    "stats keys": ((), "trips"),
+    "stats sizes": ((), "trips"),
+    "write": ((), "cow rows.parquet"),
     "clean pins": ((), "trips"),
     "clean run": (("compaction run trips",), f"trips {_CLEAN}"),
     "clustering run": ((), "cow --sort-by fare"),

@@ -18,7 +18,7 @@ from tests.cli.golden import (
 from tests.cli.samples import SAMPLES, WITHOUT_SAMPLE
 
 ALL = [pytest.param(name, command, id=" ".join(name)) for name, command in all_commands()]
-WITHOUT_JSON: set[str] = set()
+WITHOUT_JSON = {"completion"}
 """Commands that print text only."""
 
 

@@ -26,6 +26,10 @@ FINE = {  # what makes every other parameter of a command a right one
     "index_kind": "bloom_filters",
     "index_name": "record_index",
     "since": "000",
+    "a": "20200101000000000",
+    "key": "a",
+    "source": "rows.parquet",
+    "option_name": "hoodie.table.name",
     "other": "table",
 }
 NUMBERS = ("0", "-1", "-9223372036854775809", "x", "", "1e400", "nan", "inf")
@@ -71,6 +75,16 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "arguments": (("nonsense", USAGE), ("=1", USAGE), ("a=1", USAGE)),
     "kind": (("nope", USAGE), ("", USAGE)),
     "table_name": (("", USAGE),),
+    "selected": (("nowhere", USAGE), ("", USAGE)),
+    "where": (("nowhere = 1", USAGE), ("((", USAGE), ("", USAGE)),
+    "output": (("folder", USAGE), ("missing/rows.csv", USAGE)),
+    "a": (("", USAGE), ("nope", USAGE)),
+    "b": (("", USAGE), ("nope", USAGE)),
+    "source": (("missing", USAGE), ("folder", USAGE), ("text.txt", USAGE), ("empty", USAGE)),
+    "record_keys": (("", USAGE),),
+    "whole_partitions": (("", USAGE),),
+    "option_name": (("hoodie.nonsense", USAGE), ("", USAGE)),
+    "table_path": (("missing", FAILURE), ("folder", FAILURE)),
     "unset": (("", USAGE), ("hoodie.table.version", USAGE)),
     "properties": (("nonsense", USAGE), ("=1", USAGE), ("hoodie.table.type=x", USAGE)),
     "since": (("", USAGE), ("nope", USAGE)),
@@ -85,7 +99,7 @@ IN_NEW_TABLES: dict[str, tuple[tuple[str, int], ...]] = {
 }
 FINE_OPTIONS = {"to": "--to=6", "like": "--like=rows.parquet"}
 """Options that a command requires, with a value that is right."""
-WITHOUT_WRONG_VALUES = {"keys", "comment"}
+WITHOUT_WRONG_VALUES = {"keys", "key", "comment", "contains"}
 FLAGS = ("--dry-run", "--json", "--yes", "--allow-loss")
 
 

@@ -166,6 +166,12 @@ def lock_wait_seconds(fs: FileSystem) -> float:
     return max((gate.wait_seconds for gate in _held_gates(fs)), default=0.0)
 
 
+def lock_signature(fs: FileSystem) -> dict[str, Any]:
+    """What the last holder of the lock of the table at `fs` has stated: its process, host, purpose
+    and start; empty if nothing is stored.  Takes no lock; the holder may have ended."""
+    return _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}").signature()
+
+
 def _held_gates(fs: FileSystem) -> list[_Gate]:
     """The gates of the table's lock that this process has entered, outermost first."""
     table_gate = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
