@@ -154,7 +154,7 @@ def test_both_read_a_table_whose_change_stopped_between_two_steps(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "since", "to"),
-    [("cow_cleaned", 9, 6)],
+    [("cow_cleaned", 9, 6), ("mor_cleaned", 6, 9)],
 )
 def test_a_stopped_change_of_an_archived_table_with_a_record_index_is_written_and_finished(
     name: str, since: int, to: int, tmp_path: Path, apache_hudi: Hudi
