@@ -96,7 +96,7 @@ class TableState:
     @property
     def listed_by(self) -> str:
         """The source of the file listing, as text for reports."""
-        return "the store" if isinstance(self.listing, StoreListing) else "the metadata table"
+        return "the metadata table" if isinstance(self.listing, TrustedListing) else "the store"
 
     @cached_property
     def record_index(self) -> RecordIndex:
