@@ -25,6 +25,7 @@ from pyhudi.formats.log_file import read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
 from pyhudi.planning.compaction import compactable, compaction_plan, planned_slices
+from pyhudi.read.metadata_freshness import TrustedListing
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.reports import Report
 from pyhudi.services.compaction_tasks import CompactTask, compact_slice
@@ -33,7 +34,6 @@ from pyhudi.services.row_rewriting import rewriting
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.table.file_group_view import FileSlice, Visibility
-from pyhudi.table.listing import StoreListing
 from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.timeline.clock import parse_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -107,7 +107,7 @@ def propose_compaction(state: TableState, options: Options) -> list[FileSlice]:
         )  # fmt: skip
     today = system_clock().astimezone(state.zone).date()
     chosen = compactable(state.view(), options.services.compaction, today=today)
-    if not isinstance(state.listing, StoreListing):
+    if isinstance(state.listing, TrustedListing):
         return chosen
     committed = (_with_committed_logs(state, slice_) for slice_ in chosen)
     return [slice_ for slice_ in committed if slice_.logs]
