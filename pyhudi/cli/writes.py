@@ -73,5 +73,6 @@ def delete(
     planned = run(dry_run=True)
     if call.dry_run:
         return planned
-    call.confirm(f"delete {planned.deleted} records of {call.path}?")
+    count = planned.deleted or planned.matched  # partitions count as deleted, keys as matched
+    call.confirm(f"delete {count} records of {call.path}?")
     return run(dry_run=False)

@@ -126,8 +126,9 @@ def test_an_overwrite_and_a_delete_by_file_need_a_confirmation(path: Path, tmp_p
 
 def test_records_are_deleted_by_key_condition_or_partition(path: Path) -> None:
     planned: Any = answer("delete", path, "--key", "a", "--dry-run")
-    assert planned["deleted"] == 1 and len(stored(path)) == 2
-    assert run("delete", path, "--key", "a").returncode == 2
+    assert planned["matched"] == 1 and len(stored(path)) == 2
+    refused = run("delete", path, "--key", "a")
+    assert refused.returncode == 2 and "delete 1 records" in refused.stderr
     assert run("delete", path, "--yes").returncode == 2
     assert run("delete", path, "--yes", "--key", "a", "--where", "fare > 2").returncode == 2
     answer("delete", path, "--key", "a", "--yes")
