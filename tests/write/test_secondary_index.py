@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -221,3 +222,37 @@ def test_a_rebuild_and_a_restore_leave_the_index_exact(kind: str) -> None:
     table.upsert(rows(range(8, 28), 5))
     check_exact(table)
     check_reads(table)
+
+
+@pytest.mark.parametrize(("kind", "indexes", "is_used"), [
+    ("mor", "cd", False), ("mor", "c", True), ("cow", "cd", True),
+])  # fmt: skip
+def test_an_index_that_apache_hudi_may_have_left_out_is_not_used(
+    kind: str, indexes: str, is_used: bool
+) -> None:
+    table = created(9, kind)
+    table.upsert(rows(range(40), 1))
+    for column in indexes:
+        table.index.create("secondary", column)
+    table.upsert(rows(range(20), 2))
+    _unmark_newest(table)
+    table.upsert(rows(range(20, 30), 3))
+    assert _uses_index(table) == is_used
+    table.index.drop("secondary_index_c")
+    table.index.create("secondary", "c")
+    assert _uses_index(table)
+
+
+def _unmark_newest(table: Table) -> None:
+    """Make the newest commit one that another program could have written."""
+    state = table._state()
+    newest = state.timeline.commits.instants[-1]
+    commit = state.log.commit(newest)
+    extra = {name: text for name, text in commit.extra.items() if not name.startswith("pyhudi.")}
+    state.fs.replace(state.log.path(newest), state.log.encode(replace(commit, extra=extra)))
+
+
+def _uses_index(table: Table) -> bool:
+    opened = pyhudi.open_table(table._fs.url)
+    scan = opened.scan(where=pc.field("c") == "v1")
+    return any("record keys" in note for note in scan.plan.index_notes)

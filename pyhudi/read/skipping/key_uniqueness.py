@@ -49,6 +49,12 @@ def keys_are_unique(state: TableState, timeline: Timeline | None = None) -> bool
     return state.archive.is_empty
 
 
+def is_foreign_upsert(commit: CommitMetadata) -> bool:
+    """Whether a commit is an upsert by another program.  Upserts by pyhudi into a table whose keys
+    are unique have a mark."""
+    return commit.operation in _LOOK_UP and KEYS not in commit.extra
+
+
 def has_pending_write(timeline: Timeline, *, but: str) -> bool:
     """Whether an instant other than `but` may still add rows."""
     return any(i.action in WRITES and i.time != but for i in timeline.pending)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptFileError
+from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.metadata.secondary_index.definition import (
@@ -23,7 +24,7 @@ from pyhudi.metadata.secondary_index.definition import (
 )
 from pyhudi.metadata.secondary_index.key_format import is_indexable
 from pyhudi.metadata.secondary_index.lookup import record_keys_of
-from pyhudi.read.skipping.key_uniqueness import keys_are_unique
+from pyhudi.read.skipping.key_uniqueness import is_foreign_upsert, keys_are_unique
 from pyhudi.read.skipping.predicates import Predicate, required_values
 from pyhudi.read.table_snapshot import TableState
 
@@ -102,4 +103,31 @@ def _refused(
         return f"the filter has more than {VALUES_MAX} values"
     if not keys_are_unique(state):
         return "the commits do not prove that each record key has one row"
+    if _may_lack_entries(state, state.metadata, lookups):
+        return (
+            "Apache Hudi has upserted since it was created, and may have written the entries of "
+            "another secondary index only"
+        )
     return None
+
+
+def _may_lack_entries(
+    state: TableState, metadata: MetadataTable, lookups: tuple[SecondaryLookup, ...]
+) -> bool:
+    """Whether an upsert by another program may have left out entries of these indexes.
+
+    Apache Hudi 1.2.0 writes the entries of one secondary index only when it upserts into a
+    merge-on-read table that has several.  Reads the commits of the active timeline.
+    """
+    if not state.config.is_merge_on_read or len(secondary_indexes(state.fs, state.config)) < 2:
+        return False
+    partitions = [lookup.index.partition for lookup in lookups]
+    created = PartitionCreations.of(
+        metadata.timeline,
+        {each.path: [part.instant for part in metadata.slices(each)] for each in partitions},
+    )
+    return any(
+        is_foreign_upsert(state.log.commit(instant))
+        and not all(created.follows(each.path, instant.time) for each in partitions)
+        for instant in state.timeline.commits
+    )
