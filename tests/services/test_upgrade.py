@@ -265,7 +265,7 @@ def test_the_command_reports_confirms_and_upgrades(tmp_path: Path) -> None:
     preview = answer("table", "upgrade", root, "--dry-run")
     assert isinstance(preview, dict) and (preview["from_version"], preview["dry_run"]) == (4, True)
     unanswered = run("table", "upgrade", root)
-    assert unanswered.returncode == 1 and "cannot be undone" in unanswered.stdout
+    assert unanswered.returncode == 2 and "cannot be undone" in unanswered.stderr
     assert content(root) == before
     done = answer("table", "upgrade", root, "--yes", "--to", 6)
     assert isinstance(done, dict) and done["to_version"] == 6

@@ -13,7 +13,7 @@ from tests.support.keyed import ORDERS, Keyed
 INDEXES = ("record", "bloom", "simple", "global_bloom", "global_simple", "bucket")
 
 
-@pytest.mark.parametrize(("kind", "index"), product(("cow", "mor"), INDEXES))
+@pytest.mark.parametrize(("kind", "index"), list(product(("cow", "mor"), INDEXES)))
 @pytest.mark.parametrize("way", ["mark", "key"])
 def test_a_row_after_a_delete_is_a_new_record(
     kind: str, index: str, way: str, tmp_path: Path
