@@ -41,6 +41,7 @@ class CheckedTable(RuleBasedStateMachine):
         self.history: list[tuple[str, dict[Identity, Stored]]] = []
         self.rebuilt_at = 0  # commits up to here cannot be rolled back one by one
         self.is_behind = False  # the RocksDB index, which only writes bring up to date
+        self.is_widening = False  # the next rows have a wider type than the table
 
     @property
     def is_cleaned(self) -> bool:
