@@ -56,7 +56,7 @@ def test_every_test_that_did_not_run_is_named_with_its_reason(tmp_path: Path, wo
     done = run(tmp_path, "-n", workers)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "did not run: test_some.py::test_skips: no such service" in done.stdout
-    assert "long forms, left to make long: test_some.py: test_long (3)" in done.stdout
+    assert "long forms, left to make long: . 3" in done.stdout
     totals = "1 passed, 0 failed, 1 skipped; 1 of them ran Apache Hudi; 1 left out: no such service"
     assert f"{totals}; 3 long forms are not part of this run" in done.stdout
 
@@ -66,12 +66,22 @@ def test_a_skip_fails_the_run_in_ci(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "skipped, which is a failure with CI=true: no such service" in done.stdout
     assert "1 passed, 1 failed, 0 skipped" in done.stdout
+    assert "failed: test_some.py::test_skips: skipped, which is a failure" in done.stdout
 
 
 def test_a_skip_is_no_failure_in_ci_without_java(tmp_path: Path) -> None:
     done = run(tmp_path, CI="true", PATH="")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 left out: no such service" in done.stdout
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_failures_are_repeated_at_the_end_with_their_cause(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "test_bad.py").write_text("def test_bad():\n    assert 1 == 2, 'one is not two'\n")
+    done = run(tmp_path, "-n", workers)
+    assert done.returncode == 1, done.stdout + done.stderr
+    end = "\n".join(done.stdout.splitlines()[-12:])
+    assert "failed: test_bad.py::test_bad: AssertionError: one is not two" in end
 
 
 def test_two_runs_have_one_summary(tmp_path: Path) -> None:

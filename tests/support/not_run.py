@@ -1,4 +1,4 @@
-"""The end of a test run: every test that did not run and why, and how many ran Apache Hudi.
+"""The end of a test run: what did not run and why, what failed, and how many ran Apache Hudi.
 
 With CI=true and Java installed, a test that skips itself fails the run.
 
@@ -71,6 +71,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     ran = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
     found["interop"] = sum("interop" in report.keywords for report in ran)
     found["skipped"] = {r.nodeid: _reason(r) for r in terminalreporter.stats.get("skipped", [])}
+    found["failures"] = {
+        report.nodeid: _cause(report)
+        for kind in ("failed", "error")
+        for report in terminalreporter.stats.get(kind, [])
+    }
     found["long"] = dict(_LONG_FORMS)
     if path := os.environ.get("PYHUDI_TEST_SUMMARY"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -84,16 +89,29 @@ def _reason(report: Any) -> str:
     return str(why[2] if isinstance(why, tuple) else why).removeprefix("Skipped: ")
 
 
+def _cause(report: Any) -> str:
+    """The first line of the error, in at most 200 characters."""
+    lines = report.longreprtext.splitlines()
+    errors = [line[1:].strip() for line in lines if line.startswith("E ")] or lines[-1:] or [""]
+    return str(errors[0])[:200]
+
+
 def summary(runs: list[dict[str, Any]]) -> list[str]:
-    """A line for each test that did not run and each file of long forms, then a line of totals."""
+    """A line for each test that did not run, one of long forms, one for each failure, the totals.
+
+    Failures come near the end: a log of CI may show its end only.
+    """
     skipped = {name: why for run in runs for name, why in run["skipped"].items()}
     long_forms = {name: count for run in runs for name, count in run["long"].items()}
     lines = [f"did not run: {name}: {why}" for name, why in sorted(skipped.items())]
-    by_file: dict[str, list[str]] = {}
-    for name, count in sorted(long_forms.items()):
-        path, _, test = name.partition("::")
-        by_file.setdefault(path, []).append(f"{test} ({count})")
-    lines += [f"long forms, left to make long: {p}: {', '.join(t)}" for p, t in by_file.items()]
+    by_folder: Counter[str] = Counter()
+    for name, count in long_forms.items():
+        by_folder[name.partition("::")[0].rpartition("/")[0] or "."] += count
+    if by_folder:
+        counts = ", ".join(f"{folder} {n}" for folder, n in sorted(by_folder.items()))
+        lines.append(f"long forms, left to make long: {counts}")
+    failures = {name: why for run in runs for name, why in run["failures"].items()}
+    lines += [f"failed: {name}: {why}" for name, why in sorted(failures.items())]
     passed, failed, interop = (
         sum(run[kind] for run in runs for kind in kinds)
         for kinds in (("passed",), ("failed", "error"), ("interop",))
