@@ -12,7 +12,7 @@ from pyhudi.errors import OptionError, UserError
 from pyhudi.formats.column_names import check_names
 from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
 from pyhudi.options import IndexKind, Layout, Options, SchemaMode
-from pyhudi.read.sql_filter import Filter
+from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.write.input.batch import KeyRows, Rows, StreamRows, TableRows
 

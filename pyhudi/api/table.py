@@ -44,7 +44,7 @@ from pyhudi.read.fetch import fetch_rows
 from pyhudi.read.record_history import history_rows
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
-from pyhudi.read.sql_filter import Filter
+from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.services.indexing.index_lookup import lookup

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.api.input_conversion import incoming_rows, names_of, schema_mode_of, selected_columns
+from pyhudi.api.merge_builder import TableMerge
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
@@ -17,13 +18,15 @@ from pyhudi.operations.write import commit, write
 from pyhudi.options import Options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, named_columns
-from pyhudi.read.sql_filter import Filter, as_filter, as_value
+from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime, without_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.deferred_publish import deferred_writes
 from pyhudi.write.input.batch import NoRows, Rows, StreamRows
+from pyhudi.write.input.row_replay import ReplayedRows
 from pyhudi.write.matched_rows import matched_rows
+from pyhudi.write.merge_clauses import Clause, ConditionalMerge, compiled, source_schema
 from pyhudi.write.updated_rows import check_assignments, updated_rows
 from pyhudi.write.write_context import Operation, WriteRequest
 from pyhudi.write.write_report import WriteReport
@@ -230,6 +233,30 @@ class WritingVerbs:
         skips = self._options.read.data_skipping
         return lambda state: updated_rows(state, values, where, data_skipping=skips)
 
+    def merge(self, rows: Any) -> TableMerge:
+        """A merge of rows by clauses: which matched records to update or delete, and which new
+        rows to insert.  `execute` writes all of it as one commit.
+
+        rows: as for `upsert`, with the columns of the record key and the partition; other columns
+        need not be the table's.
+        """
+        incoming = self._incoming(rows)
+
+        def execute(clauses: tuple[Clause, ...], *, dry_run: bool, publish: bool) -> WriteReport:
+            state = self._state()
+            schema = without_meta(state.schema())
+            source = source_schema(incoming.schema, schema, state.config)
+            compiled(clauses, source, schema, state.config)
+            return self._write(
+                Operation.UPSERT,
+                StreamRows(pa.RecordBatchReader.from_batches(schema, ())),
+                dry_run=dry_run,
+                publish=publish,
+                merge=ConditionalMerge(ReplayedRows(incoming), clauses),
+            )
+
+        return TableMerge(execute, is_stream=isinstance(incoming, StreamRows))
+
     def publish(self, instant: str) -> WriteReport:
         """Make a write with `publish=False` visible to readers.  Returns its report.
 
@@ -285,6 +312,7 @@ class WritingVerbs:
         publish: bool = True,
         schema_mode: str | None = None,
         finds: Callable[[TableState], Rows] | None = None,
+        merge: ConditionalMerge | None = None,
     ) -> WriteReport:
         request = WriteRequest(
             operation,
@@ -298,5 +326,6 @@ class WritingVerbs:
             skip_unchanged=skip_unchanged,
             publish=publish,
             finds=finds,
+            merge=merge,
         )
         return write(self._fs, request)

@@ -168,6 +168,10 @@ def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
     steps.check_rules(context)
     with watch.phase("key"):
         parts = steps.stage_batch(context, rows, operation)
+    dropped = 0
+    if request.merge is not None:
+        with watch.phase("match"):
+            parts, dropped = steps.merge_batch(context, request.merge)
     emptied, unknown = steps.emptied(context, parts, operation, partitions)
     with watch.phase("tag"):
         rings = steps.rings_of_batch(context, parts, emptied)
@@ -192,6 +196,7 @@ def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
         order_by,
         context.skips_unchanged,
         tuple(rings.values()),
+        dropped,
     )
 
 
@@ -347,6 +352,9 @@ def _notes(request: WriteRequest, fitted: FittedSchema) -> Iterator[str]:
     yield from (f"option {text}" for text in request.options.mapped)
     yield from (f"column added to the table: {name}" for name in fitted.added)
     yield from (f"column type widened in the table: {name}" for name in fitted.widened)
+    if request.merge is not None:
+        unused = [n for n in request.merge.source.schema.names if n not in fitted.table.names]
+        yield from (f"column of the rows that the table lacks: {name}" for name in unused)
 
 
 def _lost_notes(report: WriteReport, request: WriteRequest) -> Iterator[str]:

@@ -32,7 +32,7 @@ from pyhudi.read.skipping.partition_values import matching, partition_values
 from pyhudi.read.skipping.predicates import both, parse_filter
 from pyhudi.read.skipping.secondary_index import secondary_use
 from pyhudi.read.snapshot_availability import check_not_expired, check_reached
-from pyhudi.read.sql_filter import Filter, as_filter
+from pyhudi.read.sql.sql_filter import Filter, as_filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime, as_instant
 from pyhudi.records import META_COLUMNS, InstantTime

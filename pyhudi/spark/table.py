@@ -22,7 +22,7 @@ from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.options import Options, parse_options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, plan_scan
-from pyhudi.read.sql_filter import Filter
+from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, without_meta

@@ -12,7 +12,7 @@ from pyhudi.engine import Engine
 from pyhudi.index.key_join import dealt
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
-from pyhudi.read.sql_filter import Filter
+from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.spill import Staging

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import new_file_id
 from pyhudi.formats import base_file
 from pyhudi.index.consistent_hashing import Ring
+from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.log_inserts import groups_with_log_inserts
@@ -31,7 +33,10 @@ from pyhudi.records import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH, RECORD_KEY, 
 from pyhudi.storage.spill import Staged
 from pyhudi.table.file_group_view import FileSlice, TableView
 from pyhudi.table.timeline_facts import replaced_groups
+from pyhudi.write.conditional_merge import rows_to_write
 from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows
+from pyhudi.write.input.deduplicate import Duplicates
+from pyhudi.write.merge_clauses import ConditionalMerge, source_schema
 from pyhudi.write.overwrite import (
     Replaced,
     TakeOut,
@@ -76,12 +81,62 @@ def check_rules(context: WriteContext) -> None:
 def stage_batch(context: WriteContext, rows: Rows, operation: Operation) -> tuple[BatchChunk, ...]:
     """Stage the batch with record keys, partition paths and index shards."""
     rules = context.state.rules if operation.brings_rows else None
-    has_index_files = context.index.records is not None
-    plan = KeyPlan(context.schema, context.rule, context.index.hash, rules, has_index_files)
-    parts = tuple(rows.stage(plan, context.staging, context.engine))
-    for path in _paths(parts):
-        context.state.fs.sub(path)  # raises UserError for a name that the store does not allow
+    parts = tuple(rows.stage(_key_plan(context, rules), context.staging, context.engine))
+    _check_paths(context, parts)
     return parts
+
+
+def _key_plan(context: WriteContext, rules: MergeRules | None) -> KeyPlan:
+    has_index_files = context.index.records is not None
+    return KeyPlan(context.schema, context.rule, context.index.hash, rules, has_index_files)
+
+
+def _check_paths(context: WriteContext, parts: Iterable[BatchChunk]) -> None:
+    """Raise UserError for a partition whose name the store does not allow."""
+    for path in _paths(parts):
+        context.state.fs.sub(path)
+
+
+def merge_batch(
+    context: WriteContext, merge: ConditionalMerge
+) -> tuple[tuple[BatchChunk, ...], int]:
+    """(the staged rows that a merge writes, source rows dropped for another one of their key).
+
+    Of several source rows of a key, the one with the greatest ordering value is used if the source
+    has the ordering columns, else the last one.
+    """
+    state, engine = context.state, context.engine
+    source = source_schema(merge.source.schema, context.schema, state.config)
+    rules, duplicates = _source_rules(context, source)
+    plan = replace(_key_plan(context, rules), schema=source)
+    parts = tuple(merge.source.stage(plan, context.staging, engine))
+    rings = rings_of_batch(context, parts, ())
+    tags = TagPlan(
+        state.fs,
+        parts,
+        context.staging,
+        duplicates,
+        rules,
+        deletes_all=False,
+        moves=context.index.choice.moves,
+        is_global=context.index.choice.is_global,
+    )
+    shards: list[ShardTags] = []
+    if any(part.row_count for part in parts):
+        where = partial(_where, context, Operation.UPSERT, rings)
+        shards = tag_rows(context.index, tags, engine, where)
+    written = rows_to_write(context, merge, parts, shards, _key_plan(context, state.rules))
+    _check_paths(context, written)
+    return written, sum(shard.duplicate_count for shard in shards)
+
+
+def _source_rules(context: WriteContext, source: pa.Schema) -> tuple[MergeRules | None, Duplicates]:
+    """How source rows of the same key are combined."""
+    rules = context.state.rules
+    ordering = rules.ordering or rules.batch_ordering
+    if ordering and set(ordering) <= set(source.names):
+        return rules, Duplicates.GREATEST
+    return None, Duplicates.NEWEST
 
 
 def emptied(

@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import UserError
 from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
-from pyhudi.read.sql_filter import Filter, as_value
+from pyhudi.read.sql.sql_filter import Filter, as_value
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import without_meta
 from pyhudi.table.properties import TableConfig
 from pyhudi.write.input.batch import StreamRows
+from pyhudi.write.projection import projected
 
 
 def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: TableConfig) -> None:
@@ -56,25 +57,13 @@ def updated_rows(
         else pc.field(field.name)
         for field in schema
     ]
-    batches = _updated(tasks, columns, schema)
+    batches = _updated(tasks, dict(zip(schema.names, columns, strict=True)), schema)
     return StreamRows(pa.RecordBatchReader.from_batches(schema, batches))
 
 
 def _updated(
-    tasks: Sequence[ReadTask], columns: Sequence[pc.Expression], schema: pa.Schema
+    tasks: Sequence[ReadTask], columns: Mapping[str, pc.Expression], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    from pyarrow import acero  # slow to import
-
-    project = acero.Declaration("project", acero.ProjectNodeOptions(columns, schema.names))
     for task in tasks:
         for part in task.split():
-            rows = acero.TableSourceNodeOptions(read_task(part))
-            source = acero.Declaration("table_source", rows)
-            plan = acero.Declaration.from_sequence([source, project])
-            try:
-                found = plan.to_table(use_threads=False)
-            except pa.ArrowException as error:
-                raise UserError(
-                    "the update has a value that does not fit", cause=str(error)
-                ) from None
-            yield from found.cast(schema).to_batches()
+            yield from projected(read_task(part), columns).cast(schema).to_batches()

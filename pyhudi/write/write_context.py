@@ -28,6 +28,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.write.input.batch import BatchChunk, Rows
+from pyhudi.write.merge_clauses import ConditionalMerge
 from pyhudi.write.overwrite import (
     NOTHING_REPLACED,
     Replaced,
@@ -124,6 +125,7 @@ class PlannedWrite:
     order_by: tuple[str, ...] = ()
     skips_unchanged: bool = False
     rings: tuple[Ring, ...] = ()  # of a consistent-hashing bucket index, stored or not
+    dropped: int = 0  # source rows of a merge that another row of the same key replaces
 
     @property
     def matched(self) -> int:
@@ -139,7 +141,7 @@ class PlannedWrite:
 
     @property
     def duplicates(self) -> int:
-        return sum(s.duplicate_count for s in self.shards)
+        return self.dropped + sum(s.duplicate_count for s in self.shards)
 
     @property
     def mismatches(self) -> dict[str, int]:
@@ -182,6 +184,7 @@ class WriteRequest:
     schema_mode: SchemaMode | None = None  # None: from the options
     chooses: Callable[[TableState], tuple[str, ...]] | None = None  # partitions, by state
     finds: Callable[[TableState], Rows] | None = None  # rows found in the planned state
+    merge: ConditionalMerge | None = None  # the rows are what its clauses write
 
 
 def looks_up_known_keys(context: WriteContext, operation: Operation) -> bool:

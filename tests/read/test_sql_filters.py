@@ -9,11 +9,12 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import pyhudi
 from pyhudi.errors import UserError
-from pyhudi.read.sql_filter import as_filter
+from pyhudi.read.sql.sql_filter import as_filter, as_value
 
 UTC = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")
@@ -90,12 +91,12 @@ def test_many_conditions_are_no_deep_expression() -> None:
         ("", "not valid SQL"),
         ("nope = 1", "a column that the table lacks.*column=nope.*columns: n, f, city"),
         ("s.y = 1", r"column=s\.y.*columns: x"),
-        ("n in (select 1)", r"not supported in filters.*part=n IN \(SELECT 1\)"),
-        ("foo(n) = 1", r"not supported in filters.*part=FOO\(n\)"),
-        ("case n when 1 then true end", "not supported in filters"),
+        ("n in (select 1)", r"not supported.*part=n IN \(SELECT 1\)"),
+        ("foo(n) = 1", r"not supported.*part=FOO\(n\)"),
+        ("case n when 1 then true end", "a part of the filter is not supported"),
         ("n", "is not a condition"),
         ("(n = 1) = (n = 2)", "is a condition, not a value"),
-        ("day = 'x'", "not of the column's type.*value=x.*date32"),
+        ("day = 'x'", "not of the column's type.*literal=x.*date32"),
         ("city = 5", "does not match the table"),
     ],
 )
@@ -137,3 +138,36 @@ def test_a_key_in_text_reads_only_its_file_group(tmp_path: Path) -> None:
     )
     scan = table.scan(where="id in ('k3', 'k11')")
     assert len(scan.tasks) == 1 and scan.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n +", r"^the value is not valid SQL; value=n \+"),
+        ("absent", "^the value names a column that the table lacks; value=absent"),
+        ("foo(n)", "^a part of the value is not supported; value="),
+        ("n between 1 and 2", "^a part of the value is a condition, not a value; value="),
+    ],
+)
+def test_messages_about_values_do_not_speak_of_filters(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        as_value(text, pa.schema({"n": pa.int64()}), pa.int64())
+
+
+def test_fields_of_scopes_are_found_without_the_scope_where_one_has_them() -> None:
+    sides = pa.schema(
+        {
+            "source": pa.struct({"n": pa.int64(), "op": pa.string()}),
+            "target": pa.struct({"n": pa.int64()}),
+        }
+    )
+    scopes = ("source", "target")
+    rows = pa.table({"source": [{"n": 1, "op": "D"}, {"n": 2, "op": "U"}],
+                     "target": [{"n": 1}, {"n": 1}]}, sides)  # fmt: skip
+    dataset = pyarrow.dataset.dataset(rows)
+    for text in ("op = 'U'", "source.n > target.n", "SOURCE.op = 'U' and target.n = 1"):
+        assert dataset.to_table(filter=as_filter(text, sides, scopes)).num_rows == 1, text
+    with pytest.raises(UserError, match=r"a column of both sides.*write source.n or target.n"):
+        as_filter("n > 1", sides, scopes)
+    with pytest.raises(UserError, match=r"unknown column.*column=x; source has n, op; target has"):
+        as_value("x", sides, pa.int64(), scopes)

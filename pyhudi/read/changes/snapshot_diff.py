@@ -24,7 +24,7 @@ from pyhudi.read.scan_plan import ScanRequest, columns_of, named_columns
 from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.snapshot_availability import check_not_expired
-from pyhudi.read.sql_filter import Filter, as_filter
+from pyhudi.read.sql.sql_filter import Filter, as_filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime, as_bound
 from pyhudi.records import META_COLUMNS, FileGroupId, InstantTime

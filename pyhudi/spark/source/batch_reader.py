@@ -22,7 +22,7 @@ from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan
 from pyhudi.read.skipping.predicates import both
-from pyhudi.read.sql_filter import as_filter
+from pyhudi.read.sql.sql_filter import as_filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.spark.source.filters import as_expression, key_filter
 from pyhudi.spark.source.partition_reads import PartitionReader, Pin, Slices, read_slices

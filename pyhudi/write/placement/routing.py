@@ -119,6 +119,11 @@ class Router:
         positions = position if (position != UNKNOWN).any() else None
         return Routed(take_rows(self.parts, part, row), action, positions)
 
+    def numbers_of(self, target: int) -> npt.NDArray[np.int64]:
+        """The rows of a target as part << 32 | row, in the order of `rows_of`."""
+        part, row, _, _ = self._places(target)
+        return part.astype(np.int64) << 32 | row
+
     def rows_together(
         self, targets: Sequence[int], *, columns: Sequence[str] | None = None
     ) -> tuple[Routed, Longs]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, reduce
 from typing import Any, Final, NoReturn, TypeAlias, overload
@@ -29,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UserError
+from pyhudi.read.sql.sql_literals import SqlLiteral, common_type, number_of, scalar_of, takes
 from pyhudi.records import META_COLUMNS
 
 Filter: TypeAlias = pc.Expression | str
@@ -36,29 +36,38 @@ Filter: TypeAlias = pc.Expression | str
 
 
 @overload
-def as_filter(where: Filter, schema: pa.Schema) -> pc.Expression: ...
+def as_filter(where: Filter, schema: pa.Schema, scopes: Sequence[str] = ()) -> pc.Expression: ...
 @overload
-def as_filter(where: Filter | None, schema: pa.Schema) -> pc.Expression | None: ...
-def as_filter(where: Filter | None, schema: pa.Schema) -> pc.Expression | None:
+def as_filter(
+    where: Filter | None, schema: pa.Schema, scopes: Sequence[str] = ()
+) -> pc.Expression | None: ...
+def as_filter(
+    where: Filter | None, schema: pa.Schema, scopes: Sequence[str] = ()
+) -> pc.Expression | None:
     """The Arrow expression of a filter on rows of this schema.
 
+    scopes: structs of the schema whose fields may be named without the struct, where only one of
+    them has the field.
     Raises UserError for text that is not SQL, or that uses unknown columns or unsupported SQL.
     """
     if not isinstance(where, str):
         return where
-    return _Conversion(where, schema).condition(_parsed(where))
+    conversion = _Conversion(where, schema, "filter", tuple(scopes))
+    return conversion.condition(conversion.parsed())
 
 
-def as_value(value: Any, schema: pa.Schema, kind: pa.DataType) -> pc.Expression:
+def as_value(
+    value: Any, schema: pa.Schema, kind: pa.DataType, scopes: Sequence[str] = ()
+) -> pc.Expression:
     """The Arrow expression of a value of a column of type `kind`: SQL text over the columns of the
     schema, an Arrow expression, or any other value as a literal.
 
-    Raises UserError for text that is not SQL or that uses unknown columns or unsupported SQL, and
-    for a literal that is not of the type.
+    scopes: as for `as_filter`.  Raises UserError for text that is not SQL or that uses unknown
+    columns or unsupported SQL, and for a literal that is not of the type.
     """
     if isinstance(value, str):
-        conversion = _Conversion(value, schema)
-        return conversion.alone(conversion.value(_parsed(value)), kind).cast(kind)
+        conversion = _Conversion(value, schema, "value", tuple(scopes))
+        return conversion.alone(conversion.value(conversion.parsed()), kind).cast(kind)
     if isinstance(value, pc.Expression):
         return value.cast(kind)
     try:
@@ -82,29 +91,13 @@ def _dialect() -> Any:
     return Quoted
 
 
-def _parsed(text: str) -> Any:
-    from sqlglot import parse_one
-    from sqlglot.errors import SqlglotError
-    from sqlglot.expressions import Condition
-
-    try:
-        return parse_one(text, into=Condition, dialect=_dialect())
-    except SqlglotError as error:
-        place: Any = next(iter(getattr(error, "errors", ())), {})
-        raise UserError(
-            "the filter is not valid SQL", where=text, line=place.get("line"),
-            column=place.get("col"), near=place.get("highlight"),
-            hint="such as: city = 'sf' and fare > 10",
-        ) from None  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class _Value:
     """An operand: an expression and its type where it is known, or a literal without a type."""
 
     expression: pc.Expression | None
     kind: pa.DataType | None = None
-    literal: str | int | Decimal | bytes | bool | None = None
+    literal: SqlLiteral = None
 
     @property
     def is_literal(self) -> bool:
@@ -145,6 +138,29 @@ class _Conversion:
 
     text: str
     schema: pa.Schema
+    noun: str
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def stated(self) -> dict[str, str]:
+        """The text as a fact of an error."""
+        return {"where" if self.noun == "filter" else "value": self.text}
+
+    def parsed(self) -> Any:
+        """The syntax tree.  Raises UserError."""
+        from sqlglot import parse_one
+        from sqlglot.errors import SqlglotError
+        from sqlglot.expressions import Condition
+
+        try:
+            return parse_one(self.text, into=Condition, dialect=_dialect())
+        except SqlglotError as error:
+            place: Any = next(iter(getattr(error, "errors", ())), {})
+            example = "city = 'sf' and fare > 10" if self.noun == "filter" else "fare * 2, or 'sf'"
+            raise UserError(
+                f"the {self.noun} is not valid SQL", **self.stated, line=place.get("line"),
+                column=place.get("col"), near=place.get("highlight"), hint=f"such as: {example}",
+            ) from None  # fmt: skip
 
     def condition(self, node: Any, *, negated: bool = False) -> pc.Expression:
         """A condition, or its negation.  False and null are the same to a filter."""
@@ -192,7 +208,9 @@ class _Conversion:
             return pc.scalar(False)  # `x not in (null, ...)` is never true
         expression = self.alone(value)
         found = [self.scalar(item, value.kind) for item in given]
-        members = expression.isin(pa.array([s.as_py() for s in found], _common(found, value.kind)))
+        members = expression.isin(
+            pa.array([s.as_py() for s in found], common_type(found, value.kind))
+        )
         return ~members & expression.is_valid() if negated else members
 
     def _between(self, node: Any, negated: bool) -> pc.Expression:
@@ -234,7 +252,7 @@ class _Conversion:
             case "Column" | "Dot":
                 return self.column(node)
             case "Literal":
-                return _Value(None, literal=node.this if node.is_string else _number(node.this))
+                return _Value(None, literal=node.this if node.is_string else number_of(node.this))
             case "Boolean":
                 return _Value(None, literal=bool(node.this))
             case "Null":
@@ -316,22 +334,39 @@ class _Conversion:
         return _Value(self.alone(given).cast(kind), kind)
 
     def column(self, node: Any) -> _Value:
-        names = [part.name for part in node.parts]
+        names = self.scoped([part.name for part in node.parts])
         path: list[str] = []
         kind: Any = pa.struct(list(self.schema))
         for name in names:
             known = [field.name for field in kind] if pt.is_struct(kind) else []
-            found = [n for n in known if n == name] or [
-                n for n in known if n.lower() == name.lower()
-            ]
+            found = _named(name, known)
             if len(found) != 1:
                 raise UserError(
-                    "the filter names a column that the table lacks", where=self.text,
+                    f"the {self.noun} names a column that the table lacks", **self.stated,
                     column=".".join(names), hint=_columns_hint(known),
                 )  # fmt: skip
             path.append(found[0])
             kind = kind.field(found[0]).type
         return _Value(pc.field(*path), kind)
+
+    def scoped(self, names: list[str]) -> list[str]:
+        """The path of a column, with its scope if the text leaves it out.  Raises UserError."""
+        if not self.scopes or _named(names[0], self.scopes):
+            return names
+        sides = {s: [f.name for f in self.schema.field(s).type] for s in self.scopes}
+        found = [scope for scope, known in sides.items() if _named(names[0], known)]
+        if len(found) == 1:
+            return [*found, *names]
+        if found:
+            raise UserError(
+                f"the {self.noun} names a column of both sides", **self.stated,
+                column=".".join(names),
+                hint="write " + " or ".join(f"{scope}.{names[0]}" for scope in found),
+            )  # fmt: skip
+        raise UserError(
+            f"the {self.noun} names an unknown column", **self.stated, column=".".join(names),
+            hint="; ".join(f"{scope} has {', '.join(known)}" for scope, known in sides.items()),
+        )  # fmt: skip
 
     def typed(self, left: _Value, right: _Value) -> tuple[pc.Expression, pc.Expression]:
         """Two operands of one operator; a literal takes the type of the other."""
@@ -346,21 +381,26 @@ class _Conversion:
         """A literal as a value of the type with which it is used, if it has one."""
         if value.literal is None:
             return pa.scalar(None, kind)
-        target = kind if kind is not None and _takes(kind, value) else value.kind
+        target = kind if kind is not None and takes(kind, value.literal) else value.kind
         try:
-            return _scalar(value.literal, target)
+            return scalar_of(value.literal, target)
         except (ValueError, pa.ArrowException):
             raise UserError(
-                "the filter has a value that is not of the column's type", where=self.text,
-                value=str(value.literal), type=str(target),
+                f"the {self.noun} has a literal that is not of the column's type", **self.stated,
+                literal=str(value.literal), type=str(target),
                 hint="compare with a value of that type, or cast(column as string)",
             ) from None  # fmt: skip
 
-    def refuse(self, node: Any, why: str = "is not supported in filters") -> NoReturn:
+    def refuse(self, node: Any, why: str = "is not supported") -> NoReturn:
         raise UserError(
-            f"a part of the filter {why}", where=self.text, part=node.sql(),
+            f"a part of the {self.noun} {why}", **self.stated, part=node.sql(),
             hint="use a pyarrow.compute.Expression",
         )  # fmt: skip
+
+
+def _named(name: str, known: Sequence[str]) -> list[str]:
+    """The names that are meant: the same one, or those that differ only in case."""
+    return [n for n in known if n == name] or [n for n in known if n.lower() == name.lower()]
 
 
 def _columns_hint(names: Sequence[str]) -> str | None:
@@ -375,55 +415,6 @@ def _balanced(
     while len(sides) > 1:
         sides = [reduce(join, sides[at : at + 2]) for at in range(0, len(sides), 2)]
     return sides[0]
-
-
-def _number(text: str) -> int | Decimal:
-    return int(text) if text.isdigit() else Decimal(text)
-
-
-def _takes(kind: pa.DataType, value: _Value) -> bool:
-    """Whether a literal is read as this type; otherwise Arrow widens the column."""
-    if pt.is_integer(kind):
-        return isinstance(value.literal, str) or (
-            isinstance(value.literal, int) and -(1 << 31) <= value.literal < (1 << 31)
-        )
-    return True
-
-
-def _scalar(literal: str | int | Decimal | bytes | bool, kind: pa.DataType | None) -> pa.Scalar:
-    """Raises ValueError or ArrowException for a literal that is not of the type."""
-    if kind is None:
-        return pa.scalar(float(literal) if isinstance(literal, Decimal) else literal)
-    if isinstance(literal, str) and pt.is_timestamp(kind):
-        return _instant(literal, kind)
-    if isinstance(literal, int | Decimal) and not isinstance(literal, bool):
-        if pt.is_floating(kind):
-            return pa.scalar(float(literal), kind)
-        if pt.is_integer(kind) and isinstance(literal, int):
-            return pa.scalar(literal, pa.int64()).cast(pa.int64())
-        if pt.is_decimal(kind):
-            return pa.scalar(Decimal(literal))
-        return pa.scalar(float(literal) if isinstance(literal, Decimal) else literal)
-    if isinstance(literal, str) and not (pt.is_string(kind) or pt.is_large_string(kind)):
-        return pa.scalar(literal).cast(kind)
-    return pa.scalar(literal, kind)
-
-
-def _instant(text: str, kind: pa.DataType) -> pa.Scalar:
-    moment = datetime.fromisoformat(text.strip())
-    if kind.tz is None and moment.tzinfo is not None:
-        raise ValueError("a time with a zone for a column without")
-    if kind.tz is not None and moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return pa.scalar(moment, pa.timestamp("us", kind.tz)).cast(kind)
-
-
-def _common(values: Sequence[pa.Scalar], kind: pa.DataType | None) -> pa.DataType | None:
-    """The type of an `in` list: of the column, unless its literals need a wider one."""
-    kinds = {value.type for value in values}
-    if len(kinds) == 1:
-        return kinds.pop()
-    return pa.float64() if any(pt.is_floating(k) for k in kinds) else kind
 
 
 __all__ = ["Filter", "as_filter", "as_value"]

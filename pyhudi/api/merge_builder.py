@@ -1,0 +1,94 @@
+"""`Table.merge`: a merge of rows by clauses, as one upsert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
+
+from pyhudi.errors import UserError
+from pyhudi.read.sql.sql_filter import Filter
+from pyhudi.write.merge_clauses import Clause, ClauseKind
+from pyhudi.write.write_report import WriteReport
+
+
+class Execute(Protocol):
+    """Runs the upsert of a merge."""
+
+    def __call__(
+        self, clauses: tuple[Clause, ...], *, dry_run: bool, publish: bool
+    ) -> WriteReport: ...
+
+
+class TableMerge:
+    """A merge that is being described; `execute` writes it as one commit.
+
+    A row of the source matches the record with its record key.  Each row goes to the first clause
+    that applies to it; a row without one changes nothing.  Expressions are SQL text or Arrow
+    expressions over `source.<column>` and `target.<column>`; SQL text may leave out the prefix of a
+    column that only one of them has.
+    """
+
+    def __init__(
+        self,
+        execute: Execute,
+        *,
+        is_stream: bool,
+    ) -> None:
+        """is_stream: the rows can be read only once."""
+        self._execute = execute
+        self._is_stream = is_stream
+        self._clauses: list[Clause] = []
+        self._is_executed = False
+
+    def when_matched_update(
+        self, set: Mapping[str, Any] | None = None, where: Filter | None = None
+    ) -> Self:
+        """Update matched records.
+
+        set: column -> new value, as for `Table.update`; None: all columns that the source has.
+        where: only pairs for which it is true.
+        """
+        return self._with(Clause(ClauseKind.UPDATE, where, set))
+
+    def when_matched_delete(self, where: Filter | None = None) -> Self:
+        """Delete matched records.  where: only pairs for which it is true."""
+        return self._with(Clause(ClauseKind.DELETE, where))
+
+    def when_not_matched_insert(
+        self, where: Filter | None = None, *, set: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Insert rows of the source that match no record.
+
+        where: only rows for which it is true.  set: values of columns that are not those of the
+        source; columns that neither has are null.
+        """
+        return self._with(Clause(ClauseKind.INSERT, where, set))
+
+    def execute(self, *, dry_run: bool = False, publish: bool = True) -> WriteReport:
+        """Run the merge, once; arguments and report as for `Table.upsert`.  A dry run may precede
+        it, unless the rows are a stream.
+
+        Reads the file groups that the index finds for the source's keys.  The clauses apply to the
+        records as of the commit of the merge.  Of several source rows with the same key one is
+        used: that with the greatest ordering value if the source has the ordering columns, else
+        the last.  The table's merge rules apply to the result: an update with an older ordering
+        value than the record's has no effect.
+        Raises UserError for unknown columns, values that do not fit and clauses that never apply.
+        """
+        if self._is_executed:
+            raise UserError("the merge was already executed", hint="build it again from its rows")
+        report = self._execute(tuple(self._clauses), dry_run=dry_run, publish=publish)
+        self._is_executed = self._is_stream or not dry_run
+        return report
+
+    def _with(self, clause: Clause) -> Self:
+        self._clauses.append(clause)
+        return self
+
+    def __repr__(self) -> str:
+        return f"TableMerge({', '.join(map(_described, self._clauses))})"
+
+
+def _described(clause: Clause) -> str:
+    where = "" if clause.where is None else f"where={clause.where!r}"
+    return f"{clause.kind.value}({where})"

@@ -1,0 +1,1 @@
+"""SQL text as Arrow expressions: the filters of reads, and the values of updates and merges."""

@@ -1,0 +1,252 @@
+"""Conditional merge: rows of a source are compared with the stored records of their keys, and
+clauses decide what is written.
+
+```
+source rows -> keys, index lookup -> one row per key, by file group
+  matched       pairs of source and stored row: the first update or delete clause that applies
+  not matched   the first insert clause that applies
+-> rows and deletes of one upsert
+```
+
+Each task reads the file slices of some file groups, one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi._native.keys import KeyTable
+from pyhudi.formats.schema_conform import conform
+from pyhudi.index.key_join import dealt
+from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.read.skipping.partition_values import partition_values
+from pyhudi.records import IS_DELETED, RECORD_KEY, FileGroupId, with_meta, without_meta
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.spill import Staged, Staging
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.write.input.batch import (
+    PART_ROWS,
+    BatchChunk,
+    KeyPlan,
+    in_bounded_batches,
+    stage_rows,
+    take_rows,
+)
+from pyhudi.write.merge_clauses import (
+    SOURCE,
+    TARGET,
+    ClauseKind,
+    CompiledClause,
+    ConditionalMerge,
+    compiled,
+    source_schema,
+)
+from pyhudi.write.placement.assignment import Route
+from pyhudi.write.placement.routing import Router
+from pyhudi.write.placement.tagging import NEW, ShardTags
+from pyhudi.write.projection import projected
+from pyhudi.write.write_context import WriteContext
+
+
+@dataclass(frozen=True, slots=True)
+class _MatchPlan:
+    """Common input of the tasks of a merge.  rows: how to key and stage the rows to write."""
+
+    fs: FileSystem
+    spec: SliceSpec
+    clauses: tuple[CompiledClause, ...]
+    source: pa.Schema
+    router: Router
+    rows: KeyPlan
+    staging: Staging
+
+
+@dataclass(frozen=True, slots=True)
+class MatchTask:
+    """File groups of one task: the number of each, its slice if it has one, and the values of its
+    partition columns."""
+
+    plan: _MatchPlan
+    slices: tuple[tuple[int, FileSlice | None, Mapping[str, pa.Scalar]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Rows to write, and the staged numbers (part << 32 | row) of source rows that are in no
+    stored record of the file groups searched."""
+
+    chunks: tuple[BatchChunk, ...]
+    absent: Staged | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertTask:
+    """The source rows of one shard, of which those without any stored record are inserted."""
+
+    plan: _MatchPlan
+    tags: Staged
+    absent: tuple[Staged, ...]
+
+
+def rows_to_write(
+    context: WriteContext,
+    merge: ConditionalMerge,
+    parts: tuple[BatchChunk, ...],
+    shards: Sequence[ShardTags],
+    plan: KeyPlan,
+) -> tuple[BatchChunk, ...]:
+    """The staged rows and deletes of the upsert that the merge comes to.
+
+    parts, shards: the source rows, keyed and looked up.  plan: how to key the rows to write.
+    """
+    table = context.schema
+    source = source_schema(merge.source.schema, table, context.state.config)
+    clauses = compiled(merge.clauses, source, table, context.state.config)
+    deletes = any(clause.kind is ClauseKind.DELETE for clause in clauses)
+    if IS_DELETED not in table.names and deletes:
+        plan = replace(plan, schema=table.append(pa.field(IS_DELETED, pa.bool_())))
+    groups = list(dict.fromkeys(home for shard in shards for home in shard.homes))
+    match_plan = _MatchPlan(
+        context.state.fs, _spec(context), clauses, source, _router(parts, shards, groups), plan,
+        context.staging,
+    )  # fmt: skip
+    engine = context.engine
+    found = engine.run(match_rows, _match_tasks(context, match_plan, groups), label="match")
+    chunks = [chunk for matched in found for chunk in matched.chunks]
+    if any(clause.kind is ClauseKind.INSERT for clause in clauses):
+        absent = tuple(matched.absent for matched in found if matched.absent is not None)
+        tasks = [InsertTask(match_plan, shard.tags, absent) for shard in shards]
+        chunks += [c for some in engine.run(new_rows, tasks, label="insert") for c in some]
+    return tuple(chunks)
+
+
+def _spec(context: WriteContext) -> SliceSpec:
+    """All columns of the stored records, with their keys."""
+    schema = with_meta(context.schema)
+    visibility = context.state.view(partitions=[]).visibility
+    columns = (RECORD_KEY, *context.schema.names)
+    return SliceSpec(schema, columns, context.state.rules, visibility)
+
+
+def _router(
+    parts: tuple[BatchChunk, ...], shards: Sequence[ShardTags], groups: Sequence[FileGroupId]
+) -> Router:
+    """Source rows by the number of their file group; new rows have none."""
+    numbers = {group: number for number, group in enumerate(groups)}
+    routes = [
+        Route(tuple(numbers[home] for home in shard.homes), shard.update_counts, ())
+        for shard in shards
+    ]
+    return Router.of(parts, shards, routes, [None] * len(shards))
+
+
+def _match_tasks(
+    context: WriteContext, plan: _MatchPlan, groups: Sequence[FileGroupId]
+) -> list[MatchTask]:
+    state = context.state
+    view = state.view(partitions=sorted({group.partition for group in groups}))
+    newest = {found.group: found for found in view.latest_slices()}
+    schema = plan.spec.table
+    items = [
+        (number, newest.get(group), partition_values(state.config, schema, group.partition))
+        for number, group in enumerate(groups)
+    ]
+    stored = [item for item in items if item[1] is not None]
+    hands = dealt([item[1] for item in stored if item[1] is not None], context.engine.parallelism)
+    tasks = [MatchTask(plan, tuple(stored[at] for at, _ in hand)) for hand in hands]
+    bare = tuple(item for item in items if item[1] is None)  # buckets without a file
+    return [*tasks, MatchTask(plan, bare)] if bare else tasks
+
+
+def match_rows(task: MatchTask) -> Matched:
+    """Apply the clauses for matched rows to some file groups; runs on workers.  Memory: a file
+    slice."""
+    plan = task.plan
+    absent: list[npt.NDArray[np.int64]] = []
+
+    def written() -> Iterator[pa.RecordBatch]:
+        for number, slice_, values in task.slices:
+            source = plan.router.rows_of(number).rows
+            numbers = plan.router.numbers_of(number)
+            if slice_ is None:
+                absent.append(numbers)
+                continue
+            stored = _stored(plan, slice_, values, source.column(RECORD_KEY))
+            at = np.asarray(KeyTable(source.column(RECORD_KEY)).find(stored.column(RECORD_KEY)))
+            hit = np.flatnonzero(at >= 0)
+            missing = np.ones(source.num_rows, np.bool_)
+            missing[at[hit]] = False
+            absent.append(numbers[missing])
+            given = conform(source, plan.source).take(pa.array(at[hit]))
+            pairs = _structs({SOURCE: given, TARGET: _user(stored, plan).take(pa.array(hit))})
+            yield from applied(plan, pairs, is_matched=True)
+
+    chunks = _staged(plan, written())
+    found = np.concatenate(absent) if absent else np.zeros(0, np.int64)
+    numbers = plan.staging.put("absent", pa.table({"number": found})) if len(found) else None
+    return Matched(chunks, numbers)
+
+
+def _stored(
+    plan: _MatchPlan, slice_: FileSlice, values: Mapping[str, pa.Scalar], keys: pa.ChunkedArray
+) -> pa.Table:
+    """The stored records of the row groups that may have these keys."""
+    spec = replace(plan.spec, keys=keys.combine_chunks())
+    return read_slice(plan.fs, slice_, spec=spec, partition_values=values)
+
+
+def _user(stored: pa.Table, plan: _MatchPlan) -> pa.Table:
+    return stored.select(without_meta(plan.spec.table).names)
+
+
+def new_rows(task: InsertTask) -> tuple[BatchChunk, ...]:
+    """Apply the insert clauses to the rows of a shard that no file group has; runs on workers."""
+    plan = task.plan
+    tags = task.tags.load()
+    number = tags.column("part").to_numpy().astype(np.int64) << 32 | tags.column("row").to_numpy()
+    found = tags.column("home").to_numpy() != NEW
+    rows, at = np.unique(number, return_inverse=True)
+    places = np.bincount(at, weights=found, minlength=len(rows)).astype(np.int64)
+    for staged in task.absent:
+        ids = staged.load().column("number").to_numpy()
+        np.subtract.at(places, np.searchsorted(rows, ids[np.isin(ids, rows)]), 1)
+    return _staged(plan, _inserted(plan, rows[places == 0]))
+
+
+def _inserted(plan: _MatchPlan, numbers: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(numbers), PART_ROWS):
+        some = numbers[start : start + PART_ROWS]
+        part, row = (some >> 32).astype(np.int32), (some & 0xFFFFFFFF).astype(np.int32)
+        source = conform(take_rows(plan.router.parts, part, row), plan.source)
+        yield from applied(plan, _structs({SOURCE: source}), is_matched=False)
+
+
+def _structs(sides: Mapping[str, pa.Table]) -> pa.Table:
+    return pa.table({name: rows.to_struct_array() for name, rows in sides.items()})
+
+
+def applied(plan: _MatchPlan, rows: pa.Table, *, is_matched: bool) -> Iterator[pa.RecordBatch]:
+    """What the clauses write for these rows: each row goes to the first clause that applies."""
+    schema = plan.rows.schema
+    for clause in plan.clauses:
+        if (clause.kind is not ClauseKind.INSERT) != is_matched or not rows.num_rows:
+            continue
+        some = rows
+        if clause.where is not None:
+            met = pc.fill_null(projected(rows, {"met": clause.where}).column("met"), False)
+            some, rows = rows.filter(met), rows.filter(pc.invert(met))
+        else:
+            rows = rows.slice(0, 0)
+        if some.num_rows:
+            values = {name: clause.values[name] for name in schema.names}
+            yield from projected(some, values).cast(schema).to_batches()
+
+
+def _staged(plan: _MatchPlan, batches: Iterator[pa.RecordBatch]) -> tuple[BatchChunk, ...]:
+    return tuple(stage_rows(rows, plan.rows, plan.staging) for rows in in_bounded_batches(batches))
