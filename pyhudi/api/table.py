@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -182,6 +183,17 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         return rule_of(state, self._options, functions=self._functions, with_paths=with_paths)
 
     @property
+    def path(self) -> str:
+        """Where the table is, as `open_table` accepts it: an absolute path on the local disk, else
+        a URL."""
+        return self._fs.url
+
+    @property
+    def url(self) -> str:
+        """The URL of the table, with a scheme: `file:///data/trips`, `s3://bucket/trips`."""
+        return self.path if ":" in self.path.partition("/")[0] else Path(self.path).as_uri()
+
+    @property
     def config(self) -> TableConfig:
         """The table's properties: name, table_type, version, record_key_fields, ..."""
         return self._state().config
@@ -331,6 +343,9 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
     def _rows(self) -> Scan:
         return self.scan(with_meta=False)
 
+    def _lazy(self) -> Scan:
+        return Scan(self._state, ScanRequest(with_meta=False), engine=LocalEngine())
+
     def _scan(self, request: ScanRequest) -> Scan:
         return Scan(self._state, request, engine=self._engine)
 
@@ -395,7 +410,7 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
 
     def to_pyarrow_dataset(self) -> Any:
         """The current snapshot as a `pyarrow.dataset.Dataset`, without meta columns."""
-        return self.scan(with_meta=False).to_pyarrow_dataset()
+        return self._lazy().to_pyarrow_dataset()
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

@@ -16,26 +16,10 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.read.arrow_dataset import dataset_of
+from pyhudi.read.library_formats import ArrowRows
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
 from pyhudi.read.skipping.predicates import both
 from pyhudi.read.table_snapshot import TableState, read_current
-
-
-class ArrowRows:
-    """Rows in the formats of other libraries, for classes with `to_arrow`."""
-
-    def to_arrow(self) -> pa.Table:
-        raise NotImplementedError
-
-    def to_pandas(self, **options: Any) -> Any:
-        """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> Any:
-        """All rows as a polars DataFrame."""
-        import polars
-
-        return polars.DataFrame(self.to_arrow())
 
 
 class Scan(ArrowRows):
@@ -73,6 +57,9 @@ class Scan(ArrowRows):
         if not self.schema.names:  # tables without columns can only be joined as batches
             return pa.Table.from_batches([b for t in tables for b in t.to_batches()], self.schema)
         return pa.concat_tables([self.schema.empty_table(), *tables])
+
+    def _lazy(self) -> Scan:
+        return self
 
     def to_batches(self) -> pa.RecordBatchReader:
         """All rows as a stream.

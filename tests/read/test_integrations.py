@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import re
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +120,44 @@ def test_tables_timelines_scans_and_reports_show_as_small_escaped_html() -> None
         assert "<script" not in text and "<b>&" not in text.replace("<b>&lt;", "")
         assert len(text) < 10_000
     assert "&lt;script&gt;&amp;" in table._repr_html_()
+
+
+def test_lazy_frames_of_polars_and_dask_read_the_snapshot(table: pyhudi.Table) -> None:
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    lazy, frame = table.to_polars(lazy=True), table.scan(["id", "v"], "v > 1").to_dask()
+    whole = table.to_dask()
+    table.delete(keys=["a", "c"])
+    assert sorted(lazy.filter(pl.col("city") == "p").select("v").collect()["v"]) == [1, 20]
+    assert frame.npartitions == 2 and sorted(frame["v"].compute()) == [3, 20]
+    assert list(whole.columns) == SCHEMA.names and len(whole) == 3
+    narrowed = table.scan(["v"], "v > 1").to_polars(lazy=True)
+    assert narrowed.collect()["v"].to_list() == [20]
+
+
+def test_tables_without_rows_are_empty_frames() -> None:
+    empty = pyhudi.create_table(f"memory://near{next(NAMES)}", SCHEMA, record_key="id")
+    assert list(empty.to_dask().columns) == SCHEMA.names and len(empty.to_dask()) == 0
+    assert empty.to_polars(lazy=True).collect().shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "dask", "ray"])
+def test_a_missing_library_is_named_with_its_extra(
+    table: pyhudi.Table, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    for module in [each for each in sys.modules if each.startswith(f"{name}.")]:
+        monkeypatch.delitem(sys.modules, module)
+    for rows in (table, table.scan(["id"])):
+        with pytest.raises(UserError, match=rf"to_{name} needs the library {name};.*\[{name}\]"):
+            getattr(rows, f"to_{name}")()
+    extras = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text("utf-8"))
+    assert extras["project"]["optional-dependencies"][name]
+
+
+def test_a_table_states_its_path_and_url(tmp_path: Path) -> None:
+    table = pyhudi.create_table(tmp_path / "a b", SCHEMA, record_key="id")
+    assert table.path == str(tmp_path / "a b") and table.url == (tmp_path / "a b").as_uri()
+    assert pyhudi.open_table(table.path).url == pyhudi.open_table(table.url).url == table.url
+    name = f"memory://near{next(NAMES)}"
+    assert pyhudi.create_table(name, SCHEMA, record_key="id").path == name
+    assert pyhudi.open_table(name).url == name
