@@ -3,18 +3,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from pyhudi.cli.command import Call, command
+from pyhudi.cli.command import Answer, Call, command
 from pyhudi.cli.values import Decorator, columns_option
 from pyhudi.reports import Report
+from pyhudi.table.plan_facts import PlanFacts, PlanKind, service_plan, service_plans
 
 
 def _planned(planned: str | Report | None) -> Any:
     """The instant of a plan, or the report of a dry run."""
     return planned.to_dict() if isinstance(planned, Report) else {"instant": planned}
+
+
+def _shown(call: Call, plan: PlanFacts) -> Answer:
+    slices = [asdict(planned) for planned in plan.slices]
+    title = f"{plan.instant} {plan.action}, {plan.state}"
+    return Answer({**plan.to_dict(), "slices": slices} if call.as_json else slices, title)
 
 
 @click.group()
@@ -47,6 +55,22 @@ def compaction_schedule(call: Call) -> Any:
 def compaction_unschedule(call: Call, instant: str) -> Any:
     """Cancel a pending compaction, if no later logs depend on it."""
     return call.table.unschedule_compaction(instant, dry_run=call.dry_run)
+
+
+@command("list", compaction, example="compaction list trips")
+def compaction_list(call: Call) -> Any:
+    """Show the compactions and log compactions of the active timeline, pending ones included.
+
+    The counts are those of the plan: what it rewrites.
+    """
+    return [plan.to_dict() for plan in service_plans(call.store, PlanKind.COMPACTION)]
+
+
+@command("show", compaction, example="compaction show trips 20261122101500000")
+@click.argument("instant")
+def compaction_show(call: Call, instant: str) -> Any:
+    """Show the file slices that the compaction at INSTANT merges."""
+    return _shown(call, service_plan(call.store, PlanKind.COMPACTION, instant))
 
 
 @click.group()
@@ -103,6 +127,25 @@ def clustering_schedule(call: Call, **selection: Any) -> Any:
 def clustering_unschedule(call: Call, instant: str) -> Any:
     """Cancel a pending clustering."""
     return call.table.unschedule_clustering(instant, dry_run=call.dry_run)
+
+
+@command("list", clustering, example="clustering list trips")
+def clustering_list(call: Call) -> Any:
+    """Show the clusterings of the active timeline, pending ones included.
+
+    The counts are those of the plan: what it rewrites.
+    """
+    return [plan.to_dict() for plan in service_plans(call.store, PlanKind.CLUSTERING)]
+
+
+@command("show", clustering, example="clustering show trips 20261122101500000")
+@click.argument("instant")
+def clustering_show(call: Call, instant: str) -> Any:
+    """Show the file slices that the clustering at INSTANT rewrites.
+
+    Slices with the same output number are rewritten together.
+    """
+    return _shown(call, service_plan(call.store, PlanKind.CLUSTERING, instant))
 
 
 @click.group()

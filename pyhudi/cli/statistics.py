@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.cli.command import Call, command
+from pyhudi.cli.measurement.key_statistics import key_statistics
 from pyhudi.cli.values import limit_option
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.table.commit_facts import completed_commits
@@ -80,22 +79,6 @@ def _amplification(commit: str, operation: str, changed: int, written: int) -> d
 def stats_keys(call: Call) -> Any:
     """Show rows and distinct record keys, and keys that are stored more than once.
 
-    Cost: reads the key column; memory for all record keys.
+    Cost: reads the key column; disk for all record keys, memory for a 64th of them.
     """
-    rows = call.table.scan([RECORD_KEY, PARTITION_PATH]).to_arrow()
-    by_key = rows.group_by(RECORD_KEY).aggregate(
-        [([], "count_all"), (PARTITION_PATH, "count_distinct")]
-    )
-    counts, places = by_key["count_all"], by_key[f"{PARTITION_PATH}_count_distinct"]
-    return {
-        "rows": rows.num_rows,
-        "keys": by_key.num_rows,
-        "repeated_keys": _true_count(pc.greater(counts, 1)),
-        "keys_in_several_partitions": _true_count(pc.greater(places, 1)),
-        "partitions": pc.count_distinct(rows[PARTITION_PATH]).as_py(),
-        "key_bytes": pc.sum(pc.binary_length(rows[RECORD_KEY])).as_py() or 0,
-    }
-
-
-def _true_count(flags: pa.ChunkedArray) -> int:
-    return pc.sum(flags).as_py() or 0
+    return key_statistics(call.table.scan([RECORD_KEY, PARTITION_PATH]).to_batches())

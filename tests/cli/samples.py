@@ -19,6 +19,7 @@ _SECONDARY = ("index create trips secondary --column driver --name by_driver",)
 WITHOUT_SAMPLE = {"index calibrate"}  # fails on a busy machine
 """Commands without a golden JSON shape."""
 SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "bench": ((), "measured --rows 2000 --seconds 1"),
     "changes": ((), "trips 000"),
     "config diff": ((), "trips"),
     "config explain": ((), "hoodie.parquet.small.file.limit --table trips"),
@@ -34,16 +35,20 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "write": ((), "cow rows.parquet"),
     "clean pins": ((), "trips"),
     "clean run": (("compaction run trips",), f"trips {_CLEAN}"),
+    "clustering list": (("clustering schedule cow --sort-by fare",), "cow"),
     "clustering run": ((), "cow --sort-by fare"),
     "clustering schedule": ((), "cow --sort-by fare"),
+    "clustering show": (("clustering schedule cow --sort-by fare",), "cow PLANNED"),
     "clustering unschedule": (("clustering schedule cow --sort-by fare",), "cow PLANNED"),
     "commits compare": ((), "trips cow"),
     "commits files": ((), "trips TRIPS_LAST"),
     "commits list": ((), "trips"),
     "commits show": ((), "trips TRIPS_FIRST"),
+    "compaction list": (("compaction schedule trips",), "trips"),
     "compaction logs": ((), "trips --option hoodie.log.compaction.blocks.threshold=1"),
     "compaction run": ((), "trips"),
     "compaction schedule": ((), "trips"),
+    "compaction show": (("compaction schedule trips",), "trips PLANNED"),
     "compaction unschedule": (("compaction schedule trips",), "trips PLANNED"),
     "demo": ((), "--engine local"),
     "doctor": ((), "cow"),

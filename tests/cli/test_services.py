@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -52,6 +53,44 @@ def test_plans_are_taken_back(tmp_path: Path) -> None:
         assert isinstance(done, dict) and done["file_groups"] == 1
     again = run("clustering", "unschedule", path, planned["instant"])
     assert again.returncode == 2 and "no such plan" in again.stderr
+
+
+def test_plans_are_listed_and_shown(tmp_path: Path) -> None:
+    for version in ("6", "9"):
+        path = tmp_path / version
+        rows = pa.table({"id": ["a", "b"], "ts": [1, 1]})
+        made = pyhudi.create_table(
+            path, rows.schema, record_key="id", ordering="ts", table_type="mor",
+            version=int(version),
+        )  # fmt: skip
+        made.bulk_insert(rows)
+        made.upsert(rows.slice(0, 1))
+        assert answer("compaction", "list", path) == answer("clustering", "list", path) == []
+        planned = [_of(answer("compaction", "schedule", path))["instant"]]
+        [pending] = answer("compaction", "list", path)
+        assert (pending["state"], pending["file_groups"], pending["log_files"]) == (
+            "requested", 1, 1,
+        )  # fmt: skip
+        shown = _of(answer("compaction", "show", path, planned[0]))
+        assert shown["slices"][0]["base_instant"] and len(shown["slices"][0]["log_files"]) == 1
+        answer("compaction", "run", path)
+        planned.append(_of(answer("clustering", "schedule", path, "--sort-by", "ts"))["instant"])
+        [clustering] = answer("clustering", "list", path)
+        assert (clustering["state"], clustering["file_groups"]) == ("requested", 1)
+        answer("clustering", "run", path)
+        for noun, instant in zip(("compaction", "clustering"), planned, strict=True):
+            [done] = answer(noun, "list", path)
+            assert (done["instant"], done["state"]) == (instant, "completed")
+            assert done["file_groups"] == 1 and done["action"] == noun
+            slices = _of(answer(noun, "show", path, instant))["slices"]
+            assert slices[0]["file_id"] and slices[0]["base_file"].endswith(".parquet")
+            wrong = run(noun, "show", path, "20200101000000000")
+            assert wrong.returncode == 2 and f"`pyhudi {noun} list` lists" in wrong.stderr
+
+
+def _of(document: Any) -> Any:
+    assert isinstance(document, dict)
+    return document
 
 
 def test_who_pins_a_snapshot_is_reported(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def leaves(
 def wrong_values(name: tuple[str, ...], parameter: click.Parameter) -> tuple[tuple[str, int], ...]:
     """Values the parameter cannot have, each with the exit code it is to give."""
     named = BY_NAME.get(parameter.name or "", ())
-    if name == ("table", "create"):
+    if name in (("table", "create"), ("bench",)):
         named = IN_NEW_TABLES.get(parameter.name or "", named)
     if isinstance(parameter, click.Option) and parameter.is_flag:
         return ()

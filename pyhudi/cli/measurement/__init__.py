@@ -1,0 +1,1 @@
+"""Measurements that a command runs on the user's own machine and store."""
