@@ -26,6 +26,7 @@
 # make torn     long form: every file of a table cut, zero-filled or lost, then read and repaired
 # make sanitize the native core with AddressSanitizer and UBSan, under the fuzz program
 # make model    every order of steps of three writers and the services, with put-if-absent and without
+# make newcomer  the first hour: the wheel in an empty folder, the tutorial, a table on S3
 # make mutants  seeded bugs, each of which a test must catch
 # make docs     the documentation site, in build/site; dead links and missing names fail
 # make wheel    the wheel, in dist/
@@ -35,23 +36,29 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants test-version-9
+.PHONY: demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
 	@command -v $${CC:-cc} >/dev/null || { echo "pyhudi needs a C compiler: install gcc or clang (or set CC)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip
 
 # The stamp follows what decides about the installed packages and the compiled core.
 $(VENV)/.built: pyproject.toml setup.py $(wildcard $(addprefix pyhudi/_native/,*.pyx *.pxd *.h */*.pyx */*.pxd)) | $(BIN)/python
 	$(BIN)/python -m pip install -q 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
 	$(BIN)/python -m pip install -q --no-build-isolation -e '.[cli,dev,spark]'
-	@touch $@
+	@touch $@ $(VENV)/.demo
 
 build: $(VENV)/.built
 
-demo: build
+# The demo needs less than the tests.
+$(VENV)/.demo: pyproject.toml setup.py $(wildcard $(addprefix pyhudi/_native/,*.pyx *.pxd *.h */*.pyx */*.pxd)) | $(BIN)/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,spark]'
+	@touch $@
+
+demo: $(VENV)/.demo
 	rm -rf build/demo
 	$(BIN)/pyhudi demo --keep build/demo
 	$(BIN)/python -m tests.interop.apache_hudi.compare build/demo
@@ -183,6 +190,9 @@ fuzz: build
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0} --version 9
+
+newcomer: build
+	$(BIN)/python -m pytest -p no:xdist -s -m slow tests/newcomer
 
 model: build
 	$(BIN)/python -m tests.model.run

@@ -11,6 +11,7 @@ import sysconfig
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
 if shutil.which(COMPILER) is None:
@@ -21,7 +22,19 @@ SANITIZED = os.environ.get("PYHUDI_SANITIZE") == "1"
 SANITIZERS = ["-fsanitize=address,undefined"] if SANITIZED else []
 CAREFUL = ["-O1", "-g1", "-fno-omit-frame-pointer"] if SANITIZED else ["-O3", "-g0"]
 
+CORES = os.cpu_count() or 1
+
+
+class ParallelBuild(build_ext):
+    """Compiles as many extensions at a time as there are cores, unless --parallel is given."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or CORES
+
+
 setup(
+    cmdclass={"build_ext": ParallelBuild},
     ext_modules=cythonize(
         [
             Extension(
@@ -35,6 +48,7 @@ setup(
             for package in ("pyhudi._native", "pyhudi._native.avro", "pyhudi._native.hfile")
         ],
         build_dir="build/cython",
+        nthreads=CORES if sys.platform == "linux" else 0,  # its processes must be forked
         language_level=3,
         compiler_directives={
             "boundscheck": False,
@@ -43,5 +57,5 @@ setup(
             "initializedcheck": False,
             "embedsignature": True,
         },
-    )
+    ),
 )

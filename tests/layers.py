@@ -13,7 +13,7 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "arrays records reports lookup_calibration",
+    "arrays records reports lookup_calibration environment",
     "filenames options",
     "layouts",
     "storage engine",

@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
+from pyhudi.environment import examine_environment
 from pyhudi.write import table_creation
+from tests.support.object_stores import environment_of, shared_s3
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*/*.md"))
@@ -90,6 +92,8 @@ def run_line(words: list[str], where: str) -> None:
         case ["pip", "install", *packages]:
             for extras in re.findall(r"pyhudi\[(.*?)\]", " ".join(packages)):
                 assert set(extras.split(",")) <= extras_of_the_project()
+        case ["python", "-m", "pyhudi", "doctor-env"]:
+            assert str(examine_environment())
         case [".venv/bin/python", "-m", "pytest", path, *_]:
             assert (ROOT / path).exists()
         case ["python", "-m", module, *_] if module.startswith("bench"):
@@ -130,7 +134,10 @@ def test_commands_on_other_pages_exist() -> None:
 
 
 @pytest.mark.parametrize("page", pages(spark=False))
-def test_a_page_runs_from_top_to_bottom(page: Path) -> None:
+def test_a_page_runs_from_top_to_bottom(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "s3://bucket/" in page.read_text("utf-8"):
+        for name, value in environment_of(shared_s3()).items():
+            monkeypatch.setenv(name, value)
     run_page(page)
 
 

@@ -69,6 +69,7 @@ for command in (
     services.restore,
     care.services,
     config.config,
+    config.doctor_env,
     statistics.stats,
     care.locks,
     rows.show,

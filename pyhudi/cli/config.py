@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from pyhudi.cli.command import Answer, Call, Target, command
+from pyhudi.cli.command import Answer, Call, ExitCode, Target, command
+from pyhudi.environment import examine_environment
 from pyhudi.options.default_values import default_here, hudi_defaults
 from pyhudi.options.option_row import Fate, Row
 from pyhudi.options.parse import unknown_option
@@ -104,3 +105,12 @@ def _text(value: Any) -> str | None:
     if value is None:
         return None
     return ",".join(value).lower() if isinstance(value, list) else str(value).strip().lower()
+
+
+@command("doctor-env", target=Target.NOTHING, example="doctor-env --json")
+def doctor_env(call: Call) -> Any:
+    """Show what is installed: extras, the native core, Java, PySpark; exit code 3 for problems."""
+    found = examine_environment()
+    return Answer(
+        found, text=str(found), code=ExitCode.PROBLEMS if found.problems else ExitCode.SUCCESS
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import defaultdict
+from bisect import bisect_left, insort
+from collections import UserDict, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from sortedcontainers import SortedDict
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
@@ -21,11 +21,40 @@ LAST = "\U0010ffff"
 """Sorts after every name."""
 
 
+class NamedFiles(UserDict[str, bytes]):
+    """Content by name, in name order.  A name is inserted in time linear in their number, by one
+    move of memory."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        super().__init__()
+
+    def __setitem__(self, name: str, content: bytes) -> None:
+        if name not in self.data:
+            insort(self._names, name)
+        self.data[name] = content
+
+    def __delitem__(self, name: str) -> None:
+        del self.data[name]
+        del self._names[bisect_left(self._names, name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def irange(self, first: str, end: str) -> Iterator[str]:
+        """Names from `first` to `end`, both included, as long as no name is added or removed."""
+        for at in range(bisect_left(self._names, first), len(self._names)):
+            name = self._names[at]
+            if name > end:
+                return
+            yield name
+
+
 class MemoryStore:
     """The content shared by several MemoryFileSystems (roots): names to bytes, in name order."""
 
     def __init__(self) -> None:
-        self.files: SortedDict = SortedDict()
+        self.files = NamedFiles()
         self.times: dict[str, float] = {}
         self.lock = threading.RLock()
         self.mutexes: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -63,7 +92,7 @@ class MemoryFileSystem:
 
     def read(self, path: str) -> bytes:
         with self._missing(path):
-            return self.store.files[self._file(path)]  # type: ignore[no-any-return]
+            return self.store.files[self._file(path)]
 
     @contextmanager
     def _missing(self, path: str) -> Iterator[None]:

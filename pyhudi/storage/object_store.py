@@ -11,6 +11,7 @@ from the answer.  Needs `pip install "pyhudi[object]"`; nothing here is imported
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import time
@@ -333,7 +334,7 @@ def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
     """The clients of a bucket.  Raises UserError for unknown options."""
     plain = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}.get(scheme, scheme)
     given = {key.lower(): value for key, value in options.items()}
-    client = dict(given.pop("client_options", None) or {})
+    client = _client_environment(plain) | dict(given.pop("client_options", None) or {})
     client.update({key: given.pop(key) for key in _CLIENT & given.keys()})
     retry = retry_config(given)
     if any(str(v).startswith("http://") for k, v in given.items() if "endpoint" in k):
@@ -352,6 +353,23 @@ def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
             ) from error
 
     return Buckets(make, client, retry)
+
+
+_ENVIRONMENT: Final = {"s3": "AWS_", "gs": "GOOGLE_"}
+"""Prefix of the environment variables of a scheme; of all others: `AZURE_`."""
+
+
+def _client_environment(scheme: str) -> dict[str, Any]:
+    """Options of the connection from the environment, such as `AWS_ALLOW_HTTP`.
+
+    The library ignores them as soon as a client is given any option of the connection, as those
+    with a time limit are.
+    """
+    prefix = _ENVIRONMENT.get(scheme, "AZURE_")
+    names = {name: prefix + name.upper() for name in _CLIENT}
+    return {
+        name: os.environ[variable] for name, variable in names.items() if variable in os.environ
+    }
 
 
 def _first_line(error: BaseException) -> str:

@@ -22,10 +22,17 @@ from pyhudi.read.scan_plan import ScanPlan
 from pyhudi.storage import listing_snapshot, object_store
 from pyhudi.storage.listing_snapshot import WalkedObjectStore
 from pyhudi.storage.locks.lease import LeaseMutex
+from pyhudi.storage.locks.monotonic_clock import ending_within
 from pyhudi.storage.locks.table_lock import LOCK, TableLock, check_lock
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.storage.url_resolver import locate
-from tests.support.object_stores import S3Server, fresh_s3, object_store_in_memory, shared_s3
+from tests.support.object_stores import (
+    S3Server,
+    environment_of,
+    fresh_s3,
+    object_store_in_memory,
+    shared_s3,
+)
 
 pytest.importorskip("obstore", reason="obstore is not installed")
 
@@ -336,3 +343,15 @@ def test_the_library_is_not_loaded_with_the_package() -> None:
     code = "import sys, pyhudi; pyhudi.open_table; print('obstore' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_options_of_the_connection_in_the_environment_hold_under_the_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Requests with a time limit have other clients; they must allow HTTP likewise."""
+    for name, value in environment_of(shared_s3()).items():
+        monkeypatch.setenv(name, value)
+    fs = ObjectStoreFileSystem("s3://bucket/from_the_environment")
+    with ending_within(5):
+        assert fs.create("a", b"1")
+        assert fs.read("a") == b"1"

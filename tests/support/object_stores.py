@@ -79,6 +79,13 @@ def s3_server() -> Iterator[S3Server]:
 _FOLDERS = itertools.count()
 
 
+def environment_of(server: S3Server) -> dict[str, str]:
+    """The environment variables with which programs reach a server."""
+    named = {"endpoint": "ENDPOINT_URL"}
+    found = {f"AWS_{named.get(n, n.upper())}": value for n, value in server.options.items()}
+    return found | {"AWS_ALLOW_HTTP": "true", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
 @cache
 def shared_s3() -> S3Server:
     """One server for the tests of this process, ended with it."""
