@@ -28,6 +28,7 @@
 # make model    every order of steps of three writers and the services, with put-if-absent and without
 # make newcomer  the first hour: the wheel in an empty folder, the tutorial, a table on S3
 # make mutants  seeded bugs, each of which a test must catch
+# make browser  pages of reports in headless Chromium (Debian's package chromium)
 # make docs     the documentation site, in build/site; dead links and missing names fail
 # make wheel    the wheel, in dist/
 
@@ -36,7 +37,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
+.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -117,6 +118,9 @@ options: build
 docs: build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+browser: build
+	$(BIN)/python -m pytest -m browser tests/report
+
 azure: build
 	$(BIN)/python -m tests.support.azure --fetch
 	$(BIN)/python -m pytest -m azure tests
@@ -185,7 +189,7 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not azure and not hbase and not hdfs and not s3a and not zookeeper and not hudi_rs' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not hbase and not hdfs and not s3a and not zookeeper and not hudi_rs' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}

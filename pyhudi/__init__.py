@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyhudi.keygen.new_table_keys import TimestampPartition as TimestampPartition
     from pyhudi.metadata.record_index.hash_functions import register_hash as register_hash
     from pyhudi.read.scan import Scan as Scan
+    from pyhudi.report.table_report import TableReport as TableReport
     from pyhudi.storage.inline_file import InlineFileSystem as InlineFileSystem
     from pyhudi.write.write_report import WriteReport as WriteReport
 
@@ -52,6 +53,7 @@ _HOMES: Final = {
     "PythonKeys": "pyhudi.keygen.generators",
     "Scan": "pyhudi.read.scan",
     "Table": "pyhudi.api.table",
+    "TableReport": "pyhudi.report.table_report",
     "TimestampPartition": "pyhudi.keygen.new_table_keys",
     "WriteReport": "pyhudi.write.write_report",
     "create_table": "pyhudi.api.table",

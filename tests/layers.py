@@ -13,7 +13,7 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "arrays records reports lookup_calibration environment",
+    "arrays environment lookup_calibration markup records reports",
     "filenames options",
     "layouts",
     "storage engine",
@@ -31,6 +31,7 @@ LAYERS = (
     "services",
     "operations",
     "health",
+    "report",
     "api",
     "__init__",
     "spark",

@@ -15,6 +15,7 @@ from pyhudi.health.repair import RepairReport, execute_repair
 from pyhudi.health.service_scheduler import ServicesReport, run_due
 from pyhudi.health.service_thread import BackgroundServices
 from pyhudi.options import Options
+from pyhudi.report.table_report import TableReport, table_report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.transaction.begin import table_lock
@@ -48,6 +49,16 @@ class CareVerbs:
             self._fs, options=self._options, engine=self._engine, dry_run=dry_run,
             allow_loss=allow_loss,
         )  # fmt: skip
+
+    def report(self) -> TableReport:
+        """The state of the table as one self-contained HTML page: timeline, writes, file sizes,
+        logs, index, overlap, findings, services that are due, cleaning.
+
+        Notebooks show it; `save(path)` writes the page, `to_html()` returns it.  Cost: one listing,
+        the newest commits, the trailers of the index, and the checks of `doctor(quick=True)` for a
+        table of moderate size.  Takes no lock and changes nothing.
+        """
+        return table_report(self._fs, self._options, self._engine)
 
     @property
     def metadata(self) -> MetadataCare:

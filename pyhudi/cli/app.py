@@ -28,6 +28,7 @@ from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
 from pyhudi.cli.measurement.bench import bench
 from pyhudi.cli.output import explain, print_error
+from pyhudi.cli.pages.report import report
 from pyhudi.errors import PyhudiError
 
 
@@ -65,6 +66,7 @@ for command in (
     services.savepoint,
     care.doctor,
     care.repair,
+    report,
     care.metadata,
     services.restore,
     care.services,

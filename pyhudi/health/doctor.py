@@ -70,6 +70,20 @@ def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None
     check_not_bootstrapped(config)
     check_version(config)
     inventory = TableInventory.of(fs, config)
+    return _examined(inventory, findings, quick=quick, engine=engine)
+
+
+def examine_inventory(inventory: TableInventory, *, quick: bool, engine: Engine) -> Diagnosis:
+    """`examine` for a table whose inventory was taken already.  Raises UnsupportedTableError."""
+    check_not_bootstrapped(inventory.config)
+    check_version(inventory.config)
+    findings = list(check_properties(inventory.fs))
+    return _examined(inventory, findings, quick=quick, engine=engine)
+
+
+def _examined(
+    inventory: TableInventory, findings: list[Finding], *, quick: bool, engine: Engine | None
+) -> Diagnosis:
     for check in CHECKS:
         findings += _found(check, inventory)
     findings += _found(
@@ -80,7 +94,7 @@ def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None
         ("partitions", len(inventory.files)),
         ("data files", len(inventory.data_files)),
     )
-    return Diagnosis(fs.url, in_order(findings), checked)
+    return Diagnosis(inventory.fs.url, in_order(findings), checked)
 
 
 def check_is_table(fs: FileSystem) -> None:

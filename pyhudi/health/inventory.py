@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -40,8 +40,9 @@ class TableInventory:
     unmarked: frozenset[str] = field(default_factory=frozenset)  # partitions without a metafile
 
     @classmethod
-    def of(cls, fs: FileSystem, config: TableConfig) -> Self:
-        log = timeline_log(fs, config)
+    def of(cls, fs: FileSystem, config: TableConfig, *, log: TimelineLog | None = None) -> Self:
+        """log: one that may have read commits already."""
+        log = log or timeline_log(fs, config)
         timeline = log.load()
         files, unmarked = _inventory(fs, log, timeline)
         return cls(fs, config, log, timeline, files, unmarked)
@@ -118,25 +119,24 @@ class TableInventory:
             config=self.config,
             log=self.log,
             timeline=self.timeline,
-            listing=_InventoryListing(self.files),
+            listing=FixedListing(self.files),
             metadata=None,
             archive=self.archive,
             merging=ReadOptions().merging,
         )
 
 
-class _InventoryListing:
-    """Listing from the files of the inventory."""
+class FixedListing:
+    """A listing in memory: files by partition."""
 
-    def __init__(self, files: Mapping[str, list[FileInfo]]) -> None:
+    def __init__(self, files: Mapping[str, Sequence[FileInfo]]) -> None:
         self._files = files
 
     def partitions(self) -> list[str]:
         return sorted(self._files)
 
-    def files(self, partitions: object) -> dict[str, list[FileInfo]]:
-        assert isinstance(partitions, list)
-        return {partition: self._files.get(partition, []) for partition in partitions}
+    def files(self, partitions: Iterable[str]) -> dict[str, list[FileInfo]]:
+        return {partition: list(self._files.get(partition, ())) for partition in partitions}
 
 
 def _inventory(

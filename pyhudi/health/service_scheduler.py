@@ -9,9 +9,8 @@ A service that fails or meets a conflict is reported and does not stop the next 
 
 from __future__ import annotations
 
-import html
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +20,7 @@ from pyhudi.health.findings import RepairAction
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.orphans import check_leftovers
 from pyhudi.health.quarantine import delete_leftovers
+from pyhudi.markup import card_html, rows_html
 from pyhudi.operations import due_policy, table_services
 from pyhudi.operations.due_policy import DuePolicy
 from pyhudi.operations.ttl import expire
@@ -29,6 +29,7 @@ from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config
+from pyhudi.timeline.instant import Instant
 from pyhudi.transaction.begin import open_locked, table_lock
 from pyhudi.transaction.rollback import failed_writes
 
@@ -74,7 +75,11 @@ class ServicesReport:
         )
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        rows = [
+            (s.name, "due" if s.is_due else "not due", s.error or s.did or s.why)
+            for s in self.services
+        ]
+        return card_html("Table services", rows_html(("service", "state", "result"), rows))
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,36 @@ def run_due(
     return ServicesReport(tuple(done), dry_run)
 
 
+def services_due(
+    state: TableState, options: Options, *, leftovers: int | None, quick: bool = False
+) -> tuple[Service, ...]:
+    """Which services are due, without running any; each in the order of `run_due`.
+
+    leftovers: markers and heartbeats of crashed writers, if known.  quick: evaluate only the
+    triggers, which read the timeline.  An error of a service is in its `error`.
+    """
+    failed = failed_writes(state.log, state.timeline, options.write.concurrency.heartbeats)
+    found = [Service("rollback", bool(failed), _crashed(failed))]
+    for policy in _POLICIES:
+        try:
+            due = policy.trigger(state, options) if quick else policy.due(state, options)
+            found.append(Service(policy.name, due.is_due, due.why))
+        except PyhudiError as failure:
+            found.append(Service(policy.name, False, "unknown", error=str(failure)))
+    if leftovers is not None:
+        found.append(Service("leftovers", bool(leftovers), _left_over(leftovers)))
+    return tuple(found)
+
+
+def _crashed(failed: Sequence[Instant]) -> str:
+    times = ", ".join(instant.time for instant in failed)
+    return f"writers crashed: {times}" if failed else "no crashed writer left a write"
+
+
+def _left_over(count: int) -> str:
+    return f"{count} markers and heartbeats of crashed writers"
+
+
 def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engine) -> _Due:
     failed = failed_writes(state.log, state.timeline, options.write.concurrency.heartbeats)
     times = ", ".join(instant.time for instant in failed)
@@ -121,8 +156,7 @@ def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engin
         with open_locked(fs, options, "services"):
             return f"rolled back {times}"
 
-    why = f"writers crashed: {times}" if failed else "no crashed writer left a write"
-    return _Due("rollback", bool(failed), why, act)
+    return _Due("rollback", bool(failed), _crashed(failed), act)
 
 
 def _by_policy(
@@ -182,9 +216,7 @@ def _leftovers(state: TableState, fs: FileSystem, options: Options, engine: Engi
             delete_leftovers(fs, _swept(fs))
         return f"deleted {len(paths)} leftovers"
 
-    return _Due(
-        "leftovers", bool(paths), f"{len(paths)} markers and heartbeats of crashed writers", act
-    )
+    return _Due("leftovers", bool(paths), _left_over(len(paths)), act)
 
 
 def _swept(fs: FileSystem) -> Iterator[str]:
@@ -192,6 +224,14 @@ def _swept(fs: FileSystem) -> Iterator[str]:
     return (f.path for f in check_leftovers(inventory) if f.repair is RepairAction.SWEEP)
 
 
+_POLICIES = (
+    due_policy.PARTITION_TTL,
+    due_policy.COMPACTION,
+    due_policy.LOG_COMPACTION,
+    due_policy.CLUSTERING,
+    due_policy.CLEAN,
+    due_policy.ARCHIVAL,
+)
 _SERVICES = (
     _rollback,
     _by_policy(due_policy.PARTITION_TTL, _expire),

@@ -119,6 +119,7 @@ class WriteStat:
 
         previous = stat.get("prevCommit")
         version = stat.get("logVersion")
+        times = stat.get("runtimeStats") or {}
         return cls(
             partition=partition,
             file_id=stat.get("fileId") or "",
@@ -138,6 +139,9 @@ class WriteStat:
             compacted_updates=number("totalUpdatedRecordsCompacted"),
             compacted_blocks=number("totalLogBlocks"),
             cdc_sizes=stat.get("cdcStats"),
+            scan_millis=int(times.get("totalScanTime") or 0),
+            create_millis=int(times.get("totalCreateTime") or 0),
+            upsert_millis=int(times.get("totalUpsertTime") or 0),
             previous_base=stat.get("prevBaseFile"),
         )
 

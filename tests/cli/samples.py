@@ -71,6 +71,7 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "metadata rebuild": ((), "cow"),
     "metadata verify": ((), "cow"),
     "repair": ((), "cow"),
+    "report": ((), "trips --output report.html"),
     "restore run": ((), "cow FIRST --yes"),
     "rollback run": ((), "cow LAST --yes"),
     "savepoint create": ((), "trips --comment release"),

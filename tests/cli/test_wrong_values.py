@@ -97,7 +97,7 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
 IN_NEW_TABLES: dict[str, tuple[tuple[str, int], ...]] = {
     "path": (("", USAGE), ("nope://bucket/table", USAGE), ("s3://", USAGE)),
 }
-FINE_OPTIONS = {"to": "--to=6", "like": "--like=rows.parquet"}
+FINE_OPTIONS = {"output": "--output=report.html", "to": "--to=6", "like": "--like=rows.parquet"}
 """Options that a command requires, with a value that is right."""
 WITHOUT_WRONG_VALUES = {"keys", "key", "comment", "contains"}
 FLAGS = ("--dry-run", "--json", "--yes", "--allow-loss")

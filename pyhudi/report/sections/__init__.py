@@ -1,0 +1,1 @@
+"""Sections of the page; each function makes the content of one.  Pure."""
