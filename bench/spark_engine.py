@@ -1,11 +1,14 @@
 """One engine of bench.spark_upsert in a process of its own: it writes, or reads what was written.
 
-    python -m bench.spark_engine ENGINE write|scan|source --data DIR --table DIR [--jars ...]
+    python -m bench.spark_engine ENGINE write|scan|source|enabled --data DIR --table DIR
 
-write: the bulk load, then the batches.  scan and source: a new session that has answered one other
-query reads the table, so that its first read finds nothing in memory.  scan is `hudi.open_table`
-of pyhudi; source is `spark.read.format(...)`.  Prints a line of JSON a measurement, each behind
-the word BENCH; the rows that reads give are compared by the caller.
+write: the bulk load, then the batches.  scan, source and enabled: a new session that has answered
+one other query reads the table, so that its first read finds nothing in memory.  scan is
+`hudi.open_table` of pyhudi, source is `spark.read.format(...)`, enabled is the same after
+`hudi.enable`.  Queries: two columns of all rows (snapshot; again with the columns named in the
+scan: columns), all columns, two columns of one row in a hundred (filter), and the rows of the last
+commit (incremental).  Prints a line of JSON for each measurement after the word BENCH; the caller
+compares the rows of the reads.
 """
 
 from __future__ import annotations
@@ -19,14 +22,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.spark_rows import CHECKS
+from bench.spark_rows import ALL_COLUMNS, CHECKS, FILTER, SNAPSHOT
 
 PYHUDI = ("pyhudi-cow", "pyhudi-mor", "pyhudi-cow-jvm", "pyhudi-mor-jvm",
-          "pyhudi-cow-bloom", "pyhudi-mor-bloom")  # fmt: skip
-PEERS = ("hudi-cow", "hudi-mor", "hudi-cow-bloom", "hudi-mor-bloom", "delta")
+          "pyhudi-cow-bloom", "pyhudi-mor-bloom", "pyhudi-cow-9", "pyhudi-mor-9")  # fmt: skip
+PEERS = ("hudi-cow", "hudi-mor", "hudi-cow-bloom", "hudi-mor-bloom", "hudi-cow-9", "hudi-mor-9",
+         "delta")  # fmt: skip
 READS = 4  # the first is reported beside the median of the others
-SNAPSHOT = ("count(*)", "sum(a)", "sum(length(s2))")
+WAYS = ("write", "scan", "source", "enabled")
 CHANGES = ("count(*)", "sum(a)")
+SUMS = {"all columns": ALL_COLUMNS, "incremental": CHANGES}
+"""What queries return that do not return SNAPSHOT."""
+
+
+def ways_of(engine: str) -> tuple[str, ...]:
+    """The sessions of an engine, in order.  Transformed frames change only how rows are written."""
+    return ("write", "source") if engine in PEERS or engine.endswith("jvm") else WAYS
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,9 @@ class Run:
 
     def frame(self, name: str) -> Any:
         rows = self.spark.read.parquet(str(self.data / f"{name}.parquet"))
-        return rows.where("ts >= 0") if self.engine.endswith("jvm") else rows
+        if not self.engine.endswith("jvm"):
+            return rows
+        return rows.withColumn("d", _expression("d + ts - ts")).where("ts >= 0")
 
 
 # ---- writing -----------------------------------------------------------------------------------
@@ -63,10 +76,11 @@ def write_pyhudi(run: Run) -> None:
     base = run.frame("base")
     kind = run.engine.split("-")[1]
     index = "bloom" if run.engine.endswith("bloom") else "record"
+    version = 9 if run.engine.endswith("-9") else 6
     with run.measure("load") as facts:
         table = hudi.create_table(
             run.spark, run.table, base.schema, record_key="id", partition_by=["part"],
-            ordering="ts", table_type=kind, name="t", index=index,
+            ordering="ts", table_type=kind, name="t", index=index, version=version,
         )  # fmt: skip
         facts["phases"] = table.bulk_insert(base).seconds
     for number in range(run.batches):
@@ -92,6 +106,8 @@ def write_hudi(run: Run) -> None:
         "hoodie.upsert.shuffle.parallelism": "8",
         "hoodie.compact.inline": "false",
     }
+    if run.engine.endswith("-9"):
+        options["hoodie.write.table.version"] = "9"
 
     def save(name: str, operation: str, mode: str) -> None:
         writer = run.frame(name).write.format("hudi").options(**options)
@@ -124,24 +140,25 @@ def write_delta(run: Run) -> None:
 
 
 def last_but_one(table: Path) -> str:
-    """The instant of the commit before the last."""
+    """The bound of incremental reads of the last commit: the instant of the commit before it, or
+    its completion time from table version 8 on."""
     folder = table / ".hoodie"
-    names = sorted(file.name for file in folder.iterdir() if file.name.endswith("commit"))
-    return names[-2].split(".")[0]
+    newer = folder / "timeline"
+    files = (newer if newer.is_dir() else folder).iterdir()
+    names = sorted(file.name for file in files if file.name.endswith("commit"))
+    return names[-2].split(".")[0].split("_")[-1]
 
 
-def reads_of(run: Run, way: str) -> dict[str, Callable[[], Any]]:
-    """Frames of a snapshot and, where the engine has it, of the changes of the last commit."""
+Queries = dict[str, Callable[[], Any]]
+"""Frames of new reads, by query."""
+
+
+def reads_of(run: Run, way: str) -> Queries:
     if run.engine == "delta":
-        return {"snapshot": lambda: run.spark.read.format("delta").load(str(run.table))}
+        return _queries(lambda: run.spark.read.format("delta").load(str(run.table)))
     since = last_but_one(run.table)
     if way == "scan":
-        import pyhudi.spark as hudi
-
-        return {
-            "snapshot": lambda: hudi.open_table(run.spark, run.table).scan(),
-            "incremental": lambda: hudi.open_table(run.spark, run.table).changes(since),
-        }
+        return _scans(run, since)
     name = "pyhudi" if run.engine in PYHUDI else "hudi"
 
     def source(**options: str) -> Any:
@@ -151,13 +168,40 @@ def reads_of(run: Run, way: str) -> dict[str, Callable[[], Any]]:
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": since,
     }
-    return {"snapshot": source, "incremental": lambda: source(**incremental)}
+    found = {**_queries(source), "incremental": lambda: source(**incremental)}
+    return {**found, "columns": lambda: source(columns="a,s2")} if name == "pyhudi" else found
+
+
+def _queries(frame: Callable[[], Any]) -> Queries:
+    """Queries that state their columns and filter to Spark alone."""
+    return {
+        "snapshot": frame, "all columns": frame, "filter": lambda: frame().where(FILTER),
+    }  # fmt: skip
+
+
+def _scans(run: Run, since: str) -> Queries:
+    import pyhudi.spark as hudi
+
+    def opened() -> Any:
+        return hudi.open_table(run.spark, run.table)
+
+    return {
+        **_queries(lambda: opened().scan()),
+        "filter": lambda: opened().scan(where=FILTER),
+        "columns": lambda: opened().scan(["a", "s2"]),
+        "incremental": lambda: opened().changes(since),
+    }
 
 
 def read(run: Run, way: str) -> None:
+    if way == "enabled":
+        import pyhudi.spark as hudi
+
+        hudi.enable(run.spark)
     reads = reads_of(run, way)
-    for what, frame in reads.items():
-        columns = SNAPSHOT if what == "snapshot" else CHANGES
+    measured = {} if run.engine.endswith("jvm") else reads
+    for what, frame in measured.items():
+        columns = SUMS.get(what, SNAPSHOT)
         for number in range(READS):
             with run.measure(what, number=number) as facts:
                 facts["rows"] = [list(row) for row in frame().selectExpr(*columns).collect()]
@@ -217,7 +261,7 @@ WRITERS = {"pyhudi": write_pyhudi, "hudi": write_hudi, "delta": write_delta}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("engine", choices=(*PYHUDI, *PEERS))
-    parser.add_argument("way", choices=("write", "scan", "source"))
+    parser.add_argument("way", choices=WAYS)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--batches", type=int, required=True)

@@ -22,6 +22,19 @@ CHECKS = (
 )
 """Of each partition, as SQL: rows doubled, lost, stale or of another partition change one."""
 
+SNAPSHOT = ("count(*)", "sum(a)", "sum(length(s2))")
+"""What queries of two columns return, as SQL."""
+
+ALL_COLUMNS = (
+    *SNAPSHOT,
+    *(f"sum({text})" for text in ("ts", "d", "length(id)", "length(part)", "length(s1)")),
+    *(f"sum(cast({name} * 1048576 as bigint))" for name in ("b", "c")),
+)
+"""What queries of all columns return: exact sums, also of the doubles."""
+
+FILTER = "d < 10"
+"""True for one row in a hundred."""
+
 
 def make(folder: Path, rows: int, batch: int, batches: int) -> None:
     """base.parquet and up0.parquet, up1.parquet ...; those that are there are left as they are."""
@@ -73,20 +86,25 @@ def _rows(numbers: Any, version: int, seed: int) -> Any:
     )
 
 
-def expected_table(folder: Path, batches: int) -> dict[str, list[int]]:
-    """CHECKS of each partition after the base and all batches, computed from the input alone."""
+def newest_rows(folder: Path, batches: int) -> Any:
+    """The rows after the base and all batches, as an Arrow table computed from the input alone."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     names = ["base", *(f"up{number}" for number in range(batches))]
-    tables = [pq.read_table(folder / f"{name}.parquet").drop(["b", "c"]) for name in names]
-    everything = pa.concat_tables(tables)
+    everything = pa.concat_tables(pq.read_table(folder / f"{name}.parquet") for name in names)
     numbers = pc.cast(pc.utf8_slice_codeunits(everything.column("id"), 17), pa.int64()).to_numpy()
     last = np.full(int(numbers.max()) + 1, -1)
     last[numbers] = np.arange(len(numbers))  # of equal numbers the last assignment stands
-    newest = everything.take(pa.array(last[last >= 0]))
+    return everything.take(pa.array(last[last >= 0]))
+
+
+def expected_table(newest: Any) -> dict[str, list[int]]:
+    """CHECKS of each partition of the newest rows."""
+    import pyarrow.compute as pc
+
     found: dict[str, list[int]] = {}
     for part in newest.column("part").unique().to_pylist():
         rows = newest.filter(pc.equal(newest.column("part"), part))
@@ -95,6 +113,26 @@ def expected_table(folder: Path, batches: int) -> dict[str, list[int]]:
         keys = sum(zlib.crc32(key.encode()) for key in rows.column("id").to_pylist())
         found[part] = [rows.num_rows, keys, *sums, *texts]
     return found
+
+
+def expected_sums(rows: Any) -> list[int]:
+    """ALL_COLUMNS of some rows; the first of them are SNAPSHOT."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    def total(name: str) -> int:
+        return int(pc.sum(rows.column(name)).as_py())
+
+    def letters(name: str) -> int:
+        return int(pc.sum(pc.utf8_length(rows.column(name))).as_py())
+
+    def scaled(name: str) -> int:
+        return int((rows.column(name).to_numpy() * 1048576).astype(np.int64).sum())
+
+    return [
+        rows.num_rows, total("a"), letters("s2"), total("ts"), total("d"),
+        *map(letters, ("id", "part", "s1")), *map(scaled, ("b", "c")),
+    ]  # fmt: skip
 
 
 def expected_changes(folder: Path, batches: int) -> list[int]:

@@ -2,12 +2,12 @@
 
     python -m bench.spark_upsert [--rows 5000000] [--batch 500000] [--batches 4] [--data DIR]
         [--engines pyhudi-cow,hudi-cow,delta,...] [--hudi 0.15.0] [--repeats 1] [--minutes 60]
-        [--limit 900] [--no-peers] [--smoke]
+        [--limit 900] [--ways write,scan,...] [--no-peers] [--smoke]
 
 A bulk load of `rows` rows of 9 columns into 8 partitions, then batches of `batch` rows of which
-90 % are updates; then, each in a new session, snapshot and incremental reads.  Each engine runs in
-processes of its own with a session of `local[2]`; the peers with PySpark 3.5 and the published jars
-(bench/spark_peers.py).
+90 % are updates; then, each in a new session, the reads of bench/spark_engine.py.  Each engine runs
+in processes of its own with a session of `local[2]`; the peers with PySpark 3.5 and the published
+jars (bench/spark_peers.py).  The goals of bench/spark_goals.py are printed with what was measured.
 
 Every result is verified against values computed from the input: counts and sums by partition, of
 the changes, and of each read.  A difference is printed, marks the engine as wrong, and makes the
@@ -18,9 +18,10 @@ An engine whose batches after the first differ by more than 20 % of their median
 is reported.  At `--minutes` the engine that runs is stopped.  `others` is the share of the machine
 that programs outside this bench used meanwhile.
 
-`pyhudi-cow-jvm` and `pyhudi-mor-jvm` are given filtered frames, whose rows come out of the JVM; the
-others are given frames as `spark.read.parquet` returns them, whose files workers read.  `-bloom`
-engines find keys by the bloom index, the others by the record index.
+`pyhudi-cow-jvm` and `pyhudi-mor-jvm` are given frames with a `withColumn` and a `where`, whose rows
+come out of the JVM; the others are given frames as `spark.read.parquet` returns them, whose files
+workers read.  `-bloom` engines find keys by the bloom index, the others by the record index.  `-9`
+engines write table version 9 (those of the rival with `--hudi 1.2.0`), the others version 6.
 """
 
 from __future__ import annotations
@@ -39,22 +40,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from bench import machine
 from bench.machine import PROGRESS
-from bench.spark_engine import PEERS, PYHUDI
+from bench.spark_engine import PEERS, WAYS, ways_of
+from bench.spark_goals import QUERIES, goal_lines
 from bench.spark_peers import Peers, peers
-from bench.spark_rows import differences, expected_changes, expected_table, make
+from bench.spark_rows import (
+    FILTER,
+    SNAPSHOT,
+    differences,
+    expected_changes,
+    expected_sums,
+    expected_table,
+    make,
+    newest_rows,
+)
 
 SPREAD_MAX = 0.20
-TARGETS = (
-    ("upsert", "pyhudi-cow", "hudi-cow", 7.0),
-    ("upsert", "pyhudi-mor", "hudi-mor", 6.0),
-    ("upsert", "pyhudi-cow", "delta", 2.5),
-    ("upsert", "pyhudi-cow-bloom", "hudi-cow-bloom", 5.0),
-    ("upsert", "pyhudi-mor-bloom", "hudi-mor-bloom", 5.0),
-    ("load", "pyhudi-cow", "hudi-cow", 8.0),
-    ("load", "pyhudi-mor", "hudi-mor", 8.0),
-)
+ENGINES = "pyhudi-cow,pyhudi-mor,pyhudi-cow-jvm,pyhudi-mor-jvm,hudi-cow,hudi-mor,delta"
 
 
 @dataclass
@@ -101,27 +106,42 @@ class Bench:
     limit_seconds: float
     until: float
     peers: Peers | str
+    ways: tuple[str, ...]
+    """The sessions of pyhudi's engines that are run."""
 
     @cached_property
     def table_expected(self) -> dict[str, list[int]]:
-        return expected_table(self.data, self.batches)
+        return expected_table(newest_rows(self.data, self.batches))
 
     @cached_property
-    def changes_expected(self) -> list[int]:
-        return expected_changes(self.data, self.batches)
+    def reads_expected(self) -> dict[str, list[int]]:
+        """By query."""
+        rows = newest_rows(self.data, self.batches)
+        sums = expected_sums(rows)
+        few = rows.filter(pc.less(rows["d"], int(FILTER.split()[-1])))
+        return {
+            "snapshot": sums[: len(SNAPSHOT)],
+            "columns": sums[: len(SNAPSHOT)],
+            "all columns": sums,
+            "filter": expected_sums(few)[: len(SNAPSHOT)],
+            "incremental": expected_changes(self.data, self.batches),
+        }
 
     def run(self, engine: str) -> Result:
         """Write and read once."""
         result = Result(engine)
         folder = Path(tempfile.mkdtemp(prefix="spark-upsert-"))
         try:
-            for way in ("write", "scan", "source") if engine in PYHUDI else ("write", "source"):
+            for way in self.ways_of(engine):
                 self._process(result, way, folder / "t")
                 if result.problems:
                     break
         finally:
             shutil.rmtree(folder)
         return result
+
+    def ways_of(self, engine: str) -> list[str]:
+        return [way for way in ways_of(engine) if engine in PEERS or way in self.ways]
 
     def _process(self, result: Result, way: str, table: Path) -> None:
         python, jars = sys.executable, ""
@@ -164,9 +184,7 @@ class Bench:
     def _wrong(self, what: str, rows: list[list[Any]]) -> list[str]:
         if what == "table":
             return differences(self.table_expected, rows)
-        parts = self.table_expected.values()
-        snapshot = [sum(values[n] for values in parts) for n in (0, 3, 6)]
-        expected = snapshot if what == "snapshot" else self.changes_expected
+        expected = self.reads_expected[what]
         return [] if rows == [expected] else [f"{rows} and not {[expected]}"]
 
 
@@ -199,15 +217,9 @@ def run_all(bench: Bench, engines: list[str], *, repeats: int) -> list[Result]:
 def summary(results: list[Result]) -> Iterator[str]:
     """Ratios first, then what they are made of."""
     by_name = {result.engine: result for result in results if not result.problems}
-    for what, ours, theirs, target in TARGETS:
-        if ours in by_name and theirs in by_name:
-            mine = getattr(by_name[ours], what)
-            other = getattr(by_name[theirs], what)
-            verdict = f"target {target}x" + ("" if other / mine >= target else ", **missed**")
-            yield f"{what}: {ours} is {other / mine:.1f}x as fast as {theirs} ({verdict})"
-    if "pyhudi-cow" in by_name and "delta" in by_name:
-        mine, other = (by_name[n].first("source", "disk MB") or 1 for n in ("pyhudi-cow", "delta"))
-        yield f"disk: pyhudi-cow uses {mine / other:.2f} of what Delta uses (target 1)"
+    yield "| goal | measured | verdict |"
+    yield "|---|---|---|"
+    yield from goal_lines(by_name)
     yield ""
     yield "upserts: the first batch, the median of the others and their spread"
     yield "| engine | load s | first upsert s | upsert s | spread | disk MB | others' CPU | rows |"
@@ -219,15 +231,14 @@ def summary(results: list[Result]) -> Iterator[str]:
         yield (f"| {r.engine} | {' | '.join(map(_cell, cells))} | {r.spread:.0%} | "
                f"{_cell(r.first('source', 'disk MB'))} | {others:.0%} | {verdict} |")  # fmt: skip
     yield ""
-    yield "reads, in a new session: the first and the median of the later ones"
-    yield "| engine | by | snapshot first s | later s | changes first s | later s |"
-    yield "|---|---|---|---|---|---|"
+    yield "reads, in a new session: the first and the median of the later ones, seconds"
+    yield f"| engine | by | {' | '.join(QUERIES)} |"
+    yield f"|---|---|{'---|' * len(QUERIES)}"
     for r in results:
-        for way in ("scan", "source"):
+        for way in ("scan", "source", "enabled"):
             if (way, "snapshot") in r.values:
-                whats = ("snapshot", "incremental")
-                times = [get(way, what) for what in whats for get in (r.first, r.later)]
-                yield f"| {r.engine} | {way} | {' | '.join(map(_cell, times))} |"
+                times = [f"{_cell(r.first(way, q))}, {_cell(r.later(way, q))}" for q in QUERIES]
+                yield f"| {r.engine} | {way} | {' | '.join(times)} |"
     for r in results:
         yield from (f"{r.engine}: {problem}" for problem in r.problems)
 
@@ -242,8 +253,9 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=500_000)
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--engines", default="pyhudi-cow,pyhudi-mor,hudi-cow,hudi-mor,delta")
+    parser.add_argument("--engines", default=ENGINES)
     parser.add_argument("--hudi", default="0.15.0", help="release of Apache Hudi")
+    parser.add_argument("--ways", default=",".join(WAYS), help="sessions of pyhudi's engines")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0, help="of the whole run")
     parser.add_argument("--limit", type=float, default=900.0, help="seconds of one process")
@@ -257,10 +269,10 @@ def main() -> int:
     data = given.data or Path(tempfile.gettempdir()) / f"pyhudi-bench-{given.rows}-{given.batch}"
     make(data, given.rows, given.batch, given.batches)
     found = "--no-peers or --smoke is given" if given.no_peers else peers(given.hudi)
-    bench = Bench(data, given.batches, given.limit, until, found)
+    bench = Bench(data, given.batches, given.limit, until, found, tuple(given.ways.split(",")))
     print(f"{given.rows:,} rows, {given.batches} batches of {given.batch:,} (90 % updates), "
           f"local[2]; Apache Hudi {given.hudi}", flush=True)  # fmt: skip
-    assert bench.table_expected and bench.changes_expected  # computed before anything is timed
+    assert bench.table_expected and bench.reads_expected  # computed before anything is timed
     results = run_all(bench, given.engines.split(","), repeats=given.repeats)
     print(*summary(results), sep="\n")
     return 1 if any(result.problems for result in results) else 0

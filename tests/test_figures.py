@@ -12,7 +12,7 @@ import pytest
 
 from bench import figures, machine
 from bench.figures import STEPS, Step, with_section
-from bench.spark_rows import differences, expected_changes, expected_table, make
+from bench.spark_rows import differences, expected_changes, expected_table, make, newest_rows
 
 ROOT = Path(__file__).parents[1]
 
@@ -76,7 +76,7 @@ def test_every_figure_is_of_a_bench_that_is_there() -> None:
 
 def test_rows_that_differ_from_the_input_are_named(tmp_path: Path) -> None:
     make(tmp_path, 400, 40, 2)
-    expected = expected_table(tmp_path, 2)
+    expected = expected_table(newest_rows(tmp_path, 2))
     assert sum(values[0] for values in expected.values()) == 400 + 2 * 4
     assert expected_changes(tmp_path, 2)[0] == 40
     rows = [[part, *values] for part, values in expected.items()]
@@ -94,6 +94,6 @@ def test_the_last_batch_wins_in_what_is_expected(tmp_path: Path) -> None:
     for name in ("base", "up0", "up1"):
         rows: pa.Table = pq.read_table(tmp_path / f"{name}.parquet")
         versions |= dict(zip(rows["id"].to_pylist(), rows["ts"].to_pylist(), strict=True))
-    assert sum(values[2] for values in expected_table(tmp_path, 2).values()) == sum(
+    assert sum(values[2] for values in expected_table(newest_rows(tmp_path, 2)).values()) == sum(
         versions.values()
     )
