@@ -14,7 +14,8 @@
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
 # make hudi-rs  hudi-rs 0.6, built by cargo, and pyhudi write and read the same tables in turns
 # make kills    long form: a stream is killed at 50 random points
-# make properties  long form: random operations on random tables, against a dict, for 10 minutes
+# make properties  long form: random operations on random tables, against a dict, for 10 minutes;
+#                  random tables read by Spark and by the local engine
 # make options  write docs/options.md, docs/schema_evolution.md and docs/cli.md from the code
 # make history  long form: many writers and services, and a checker of what they leave
 # make chaos    long form: processes write, compact, clean and read while they are killed; then
@@ -167,6 +168,7 @@ kills: build
 
 properties: build
 	$(BIN)/python -m tests.properties.table_machine --minutes 10 --seed $${SEED:-0}
+	$(BIN)/python -m pytest -p no:xdist -m slow tests/spark/test_read_properties.py
 
 history: build
 	$(BIN)/python -m tests.history --seed $${SEED:-1} --rounds 200 --ops 500

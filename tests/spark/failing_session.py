@@ -1,9 +1,10 @@
 """Writes and reads of a Spark session whose Python tasks die and stall.
 
-    python -m tests.spark.failing_session FOLDER
+    python -m tests.spark.failing_session FOLDER MASTER
 
 Creates a copy-on-write and a merge-on-read table in the folder, and prints a line of JSON for each
-read: the table, the arguments of the scan, and the rows as sorted texts.
+read: the table, the arguments of the scan, and the rows as sorted texts.  The folder `events`
+contains Spark's event log.
 """
 
 from __future__ import annotations
@@ -22,18 +23,29 @@ SCANS: list[dict[str, Any]] = [
 ]
 
 
-def session() -> Any:
+def session(master: str, events: Path) -> Any:
     from pyspark.sql import SparkSession
 
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "3",
         "spark.default.parallelism": "3",
+        "spark.task.maxFailures": "20",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.quantile": "0.2",
+        "spark.speculation.minTaskRuntime": "10ms",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
         "spark.python.daemon.module": "tests.spark.failing_daemon",
         "spark.pyhudi.read.logs.minBytes": "0",
     }  # fmt: skip
-    builder = SparkSession.builder.master("local[2,20]")
+    builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -58,8 +70,10 @@ def written(spark: Any, path: Path, kind: str) -> None:
     table.delete(keys=rows.where("n % 10 = 0").select("id"))
 
 
-def main(folder: str) -> None:
-    spark = session()
+def main(folder: str, master: str) -> None:
+    events = Path(folder) / "events"
+    events.mkdir()
+    spark = session(master, events)
     for kind in ("cow", "mor"):
         path = Path(folder) / kind
         written(spark, path, kind)
@@ -77,4 +91,4 @@ def report(kind: str, method: str, scan: dict[str, Any], frame: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
