@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyhudi.errors import OptionError, UserError
 from pyhudi.formats.column_names import check_names
 from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
-from pyhudi.options import IndexKind, Layout, Options, SchemaMode
+from pyhudi.options import HollowCommitPolicy, IndexKind, Layout, Options, SchemaMode
+from pyhudi.read.scan_plan import ScanMode
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.write.input.batch import KeyRows, Rows, StreamRows, TableRows
@@ -189,6 +190,26 @@ def schema_mode_of(text: str | None) -> SchemaMode | None:
     except ValueError:
         raise UserError(
             "unknown schema mode", schema_mode=text, hint="use 'strict', 'add' or 'widen'"
+        ) from None
+
+
+def hollow_commit_policy(text: str) -> HollowCommitPolicy:
+    """The hollow commit policy with this name.  Raises UserError."""
+    try:
+        return HollowCommitPolicy(str(text).lower())
+    except ValueError:
+        raise UserError(
+            "unknown hollow commit policy", hollow_commits=text, hint="use 'fail' or 'block'"
+        ) from None
+
+
+def scan_mode(text: str) -> ScanMode:
+    """The mode of a scan with this name.  Raises UserError."""
+    try:
+        return ScanMode(text)
+    except ValueError:
+        raise UserError(
+            "unknown mode", mode=text, hint="use 'snapshot' or 'read_optimized'"
         ) from None
 
 

@@ -21,7 +21,11 @@ class RowVerbs(ArrowRows):
         return self._rows().head(rows)
 
     def count(self) -> int:
-        """The number of rows; only footers are read where nothing is merged."""
+        """The number of rows; only footers are read where nothing is merged.
+
+        >>> trips.count(), len(trips)
+        (2, 2)
+        """
         found: int = self._rows().count()
         return found
 
@@ -31,6 +35,10 @@ class RowVerbs(ArrowRows):
     def __bool__(self) -> bool:
         """A table is true, also if it is empty."""
         return True
+
+    def to_pyarrow_dataset(self) -> Any:
+        """The current snapshot as a `pyarrow.dataset.Dataset`, without meta columns."""
+        return self._lazy().to_pyarrow_dataset()
 
     def _rows(self) -> Any:
         """A scan of all columns without meta columns."""

@@ -14,9 +14,11 @@ from pyhudi.api.health_methods import CareVerbs
 from pyhudi.api.index_methods import TableIndex
 from pyhudi.api.input_conversion import (
     arrow_schema,
+    hollow_commit_policy,
     index_of,
     keys_to_delete,
     names_of,
+    scan_mode,
     selected_columns,
     table_name,
     table_type_of,
@@ -37,14 +39,14 @@ from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
 from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.operations.create import create
-from pyhudi.options import HollowCommitPolicy, Options, parse_options
+from pyhudi.options import Options, parse_options
 from pyhudi.read.changes.cdc import capture_rows
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.changes.snapshot_diff import diff_rows
 from pyhudi.read.fetch import fetch_rows
 from pyhudi.read.record_history import history_rows
 from pyhudi.read.scan import Scan
-from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.read.scan_plan import ChangeRange, ScanRequest
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import PointInTime
@@ -232,13 +234,16 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         not before the table's first commit (UserError).
         mode: "snapshot" or "read_optimized".  with_meta: whether `columns=None` includes
         `_hoodie_*`.
+
+        >>> trips.scan(["id"], "fare > 15").to_arrow().to_pylist()
+        [{'id': 'b'}]
         """
         return self._scan(
             ScanRequest(
                 columns=selected_columns(columns),
                 where=where,
                 as_of=as_of,
-                mode=_mode(mode),
+                mode=scan_mode(mode),
                 with_meta=with_meta,
                 data_skipping=self._options.read.data_skipping,
             )
@@ -266,6 +271,11 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         precedes a completed one: "fail" (HollowCommitError), "block" (end before it) or
         "use_transition_time" (not supported by version 6); None takes it from the options.
         hide_unchanged: omit rows that are equal to those at `since`.
+
+        >>> since = trips.timeline.commits.last.time
+        >>> _ = trips.upsert(pa.table({"id": ["c"], "fare": [30.0]}))
+        >>> trips.changes(since, columns=["id"]).to_arrow().to_pylist()
+        [{'id': 'c'}]
         """
         options = self._options.read
         check_range(since, until, self._state().zone)
@@ -304,6 +314,11 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         or "delete"; before and after are structs of the columns, null if there is no row.
         Reads only file groups written by commits between the two.  where: selects rows that match
         before or after.
+
+        >>> first = trips.timeline.commits.last.time
+        >>> _ = trips.update({"fare": 11.0}, where="id = 'a'")
+        >>> trips.diff(first, columns=["fare"]).select(["change", "after"]).to_pylist()
+        [{'change': 'update', 'after': {'fare': 11.0}}]
         """
         names = selected_columns(columns)
         return read_current(
@@ -332,6 +347,10 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         key: as for `lookup`, of one record.  Returns [instant, operation, change, partition_path,
         file_id, row]: change is "insert", "update", "delete", or "gone" for commits whose files
         have been cleaned, so that their change to the record is unknown.
+
+        >>> _ = trips.update({"fare": 11.0}, where="id = 'a'")
+        >>> trips.history("a")["change"].to_pylist()
+        ['insert', 'update']
         """
 
         def read(state: TableState) -> pa.Table:
@@ -358,6 +377,9 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         key column, as does a table of these columns.  where: instead of keys, the rows to locate;
         uses secondary indexes like `scan`.  Raises IndexNotReadyError without an index that stores
         entries, UserError for keys that do not match the key columns.
+
+        >>> trips.lookup(["a", "nobody"])["found"].to_pylist()
+        [True, False]
         """
         return self._lookup(keys, where, self._engine)
 
@@ -376,7 +398,11 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         return lookup(state, self._options, self._key_texts(keys, state), engine)
 
     def fetch(self, keys: Any, columns: str | Sequence[str] | None = None) -> pa.Table:
-        """The rows with these keys; reads only their file groups.  keys: as for `lookup`."""
+        """The rows with these keys; reads only their file groups.  keys: as for `lookup`.
+
+        >>> trips.fetch("b", ["fare"]).to_pylist()
+        [{'fare': 20.0}]
+        """
         return self._fetch(keys, selected_columns(columns), self._engine)
 
     def _fetch(self, keys: Any, columns: tuple[str, ...] | None, engine: Engine) -> pa.Table:
@@ -408,10 +434,6 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
     def _doomed(self, rows: Any, keys: Any, where: Filter | None) -> Rows:
         return keys_to_delete(self, rows, keys, where)
 
-    def to_pyarrow_dataset(self) -> Any:
-        """The current snapshot as a `pyarrow.dataset.Dataset`, without meta columns."""
-        return self._lazy().to_pyarrow_dataset()
-
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()
 
@@ -425,22 +447,3 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         config = self.config
         facts = (config.name, config.table_type.value, f"version {config.version}", self._fs.url)
         return f"<b>{html.escape(' · '.join(facts))}</b>{self.timeline._repr_html_()}"
-
-
-def hollow_commit_policy(text: str) -> HollowCommitPolicy:
-    """The hollow commit policy with this name.  Raises UserError."""
-    try:
-        return HollowCommitPolicy(str(text).lower())
-    except ValueError:
-        raise UserError(
-            "unknown hollow commit policy", hollow_commits=text, hint="use 'fail' or 'block'"
-        ) from None
-
-
-def _mode(text: str) -> ScanMode:
-    try:
-        return ScanMode(text)
-    except ValueError:
-        raise UserError(
-            "unknown mode", mode=text, hint="use 'snapshot' or 'read_optimized'"
-        ) from None

@@ -62,6 +62,10 @@ class WritingVerbs:
         "strict" (none), "add" (new columns), "widen" (also wider types); None: from the options,
         by default "widen".  Raises SchemaError, UserError before anything is written; LockError,
         WriteConflictError, after which the table is unchanged.
+
+        >>> report = trips.upsert(pa.table({"id": ["b", "c"], "fare": [25.0, 30.0]}))
+        >>> report.updated, report.inserted
+        (1, 1)
         """
         return self._write(
             Operation.UPSERT,
@@ -80,7 +84,11 @@ class WritingVerbs:
         publish: bool = True,
         schema_mode: str | None = None,
     ) -> WriteReport:
-        """Add rows without looking up their keys: existing keys become duplicates."""
+        """Add rows without looking up their keys: existing keys become duplicates.
+
+        >>> trips.insert(pa.table({"id": ["d"], "fare": [40.0]})).inserted
+        1
+        """
         return self._write(
             Operation.INSERT,
             self._incoming(rows),
@@ -181,6 +189,11 @@ class WritingVerbs:
         groups in which it matches.  Keys that do not exist are counted as `missing_keys`.  A
         predicate applies to the rows as of the commit of the delete: rows that another writer
         changes concurrently are evaluated again.
+
+        >>> trips.delete(keys=["a", "nobody"]).missing_keys
+        1
+        >>> trips.delete(where="fare > 15").deleted
+        1
         """
         finds: Callable[[TableState], Rows] | None = None
         doomed: Rows = NoRows()
@@ -205,6 +218,9 @@ class WritingVerbs:
         Reads the file groups with matching rows, and upserts the rows.  The predicate applies to
         the rows as of the commit of the update, as for `delete`.
         Raises UserError for unknown columns and for values that do not fit.
+
+        >>> trips.update({"fare": "fare * 2"}, where="id = 'a'").updated
+        1
         """
         state = self._state()
         stored = state.schema()
@@ -239,6 +255,12 @@ class WritingVerbs:
 
         rows: as for `upsert`, with the columns of the record key and the partition; other columns
         need not be the table's.
+
+        >>> events = pa.table({"id": ["a", "c"], "fare": [0.0, 30.0], "op": ["D", "U"]})
+        >>> merge = trips.merge(events).when_matched_delete("op = 'D'").when_not_matched_insert()
+        >>> report = merge.execute()
+        >>> report.deleted, report.inserted
+        (1, 1)
         """
         incoming = self._incoming(rows)
 
