@@ -30,7 +30,8 @@ from pyhudi.services.indexing.index_lookup import index_that_answers, lookup
 from pyhudi.storage.filesystem import FileSystem
 
 INDEX_KINDS: Final = (
-    "record", "column_stats", "partition_stats", "bloom_filters", "secondary", "expression",
+    "record", "partitioned_record", "column_stats", "partition_stats", "bloom_filters", "secondary",
+    "expression",
 )  # fmt: skip
 """Kinds of index that `TableIndex.create` builds."""
 
@@ -162,9 +163,11 @@ class TableIndex:
         greater one if the table has more than a million rows per bucket.  The new index is built
         next to the old one, verified against the table, and then replaces it.  Keys are read
         without the lock; a build that was killed resumes where it stopped.  progress: called after
-        every few tasks.  kind: "record", "elastic", "rocksdb" or "hbase"; None: the kind in
-        `hoodie.index.type` or else of the table, or the record index if that kind stores no
-        entries.  A table has either a record index or an elastic one: the other is removed.
+        every few tasks.  kind: "record", "partitioned_record", "elastic", "rocksdb" or "hbase";
+        None: the kind in `hoodie.index.type` or else of the table, or the record index if that kind
+        stores no entries.  A table has one of the first three: the others are removed, except that
+        an index by partition is never replaced by a global one.  buckets of an index by partition:
+        of each partition.
         dry_run: report only.  Raises IndexNotReadyError while a write is pending.
         """
         buckets = count_of(buckets, "buckets")
@@ -196,7 +199,9 @@ class TableIndex:
         """Create an index of the metadata table, which every later write maintains.
 
         kind: "record", "bloom_filters" or "column_stats"; at table versions 8 and 9 also
-        "partition_stats", "secondary" or "expression".  column: of a secondary or expression index;
+        "partition_stats", "secondary" or "expression", and at version 9 "partitioned_record", a
+        record index with file groups for each partition, where a key in two partitions is two
+        records.  column: of a secondary or expression index;
         one or several of column statistics at 8 and 9, where None means those in
         `hoodie.metadata.index.column.stats.column.list` or else the first 32.  The index is built
         from the newest snapshot.  A secondary index needs a record index, partition statistics need
@@ -240,6 +245,8 @@ class TableIndex:
                 return StatsRequest(BLOOM_FILTERS, facts.bloom_filters_groups)
             case "record":
                 return RecordRequest(self._options.write)
+            case "partitioned_record":
+                return RecordRequest(self._options.write, partitioned=True)
         raise UserError(
             "no index of this kind can be created", kind=kind, hint=", ".join(INDEX_KINDS)
         )

@@ -106,14 +106,15 @@ def create_table(
     TimestampPartition for levels made of times; PythonKeys for custom paths.
     ordering: columns whose greater value wins (event time); None: the later write wins.
     table_type: "cow" or "mor".
-    index: how writes find a key: "record", "bloom", "global_bloom", "simple", "global_simple",
-    "bucket", "rocksdb", "hbase" or "elastic"; stored in the table's properties.
+    index: how writes find a key: "record", "partitioned_record", "bloom", "global_bloom",
+    "simple", "global_simple", "bucket", "rocksdb", "hbase" or "elastic"; stored in the table's
+    properties.
     name: defaults to the last component of the path.
     merge: a function `merge(old, new)` of record batches that merges stored and newer records.
     Row i of `old`, of `new` and of the result have the same key and the same columns.  The table
     stores the function's name; writes and log merges must be given the function again.
     version: of the table's format, 6 (the default), 8 or 9; docs/compatibility.md says who reads
-    which.
+    which.  "partitioned_record" needs version 9, which is then the default.
     Raises UserError (the table already exists, invalid arguments), SchemaError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)

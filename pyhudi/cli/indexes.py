@@ -112,7 +112,10 @@ def index_repair(call: Call) -> Any:
 
 @command("rebuild", index, changes=True, example="index rebuild trips --buckets 40")
 @click.option("--buckets", type=COUNT, help="Number of buckets; default: the current number.")
-@click.option("--kind", help="record, elastic, rocksdb or hbase; default: the kind of the table.")
+@click.option(
+    "--kind",
+    help="record, partitioned_record, elastic, rocksdb or hbase; default: the kind of the table.",
+)
 def index_rebuild(call: Call, buckets: int | None, kind: str | None) -> Any:
     """Build the index from the table's keys, next to the existing one, and replace that."""
 

@@ -10,6 +10,8 @@ from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.health.quarantine import quarantine_files
+from pyhudi.index.maintenance.partitioned_build import build_by_partition
+from pyhudi.index.maintenance.rebuild import silent
 from pyhudi.index.secondary_build import recreate_indexes
 from pyhudi.metadata.definitions import define_column_stats, definitions_path, read_definitions
 from pyhudi.metadata.payloads import (
@@ -22,7 +24,7 @@ from pyhudi.metadata.payloads import (
     maintained_partitions,
 )
 from pyhudi.metadata.rebuild import REBUILT, RebuildRequest, rebuild_metadata_table
-from pyhudi.metadata.record_index.by_partition import check_global_files
+from pyhudi.metadata.record_index.by_partition import defined_by_partition, stored_group_counts
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_writable
 from pyhudi.options import Heartbeats, Options, ReadOptions
@@ -48,13 +50,14 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     """
     config = load_config(fs)
     check_writable(config)
-    check_global_files(fs)
+    by_partition = defined_by_partition(fs, config)
     _quarantine_definitions(fs, config)
     listed = config.metadata_partitions or _partitions_present(fs)
     log = timeline_log(fs, config)
     _roll_back(fs, config, log, options.write.concurrency.heartbeats)
     shards = None
-    if RECORD_INDEX.path in listed:
+    by_partition = by_partition and RECORD_INDEX.path in listed
+    if RECORD_INDEX.path in listed and not by_partition:
         shards = _group_count(fs, RECORD_INDEX) or options.write.shard_count
     request = RebuildRequest(
         shards,
@@ -69,6 +72,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
             if partition.path in listed
         },
     )
+    groups = stored_group_counts(fs) if by_partition else {}
     indexes = {
         partition.path: _group_count(fs, partition) or shards or 1
         for partition in maintained_partitions(listed)
@@ -78,6 +82,9 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     if COLUMN_STATS.path in listed and config.layout.index_version:
         config = define_column_stats(fs, config, schema)
     config = rebuild_metadata_table(fs, config, request, engine=engine)
+    if by_partition:
+        state = load_state(fs, ReadOptions(metadata_enabled=False))
+        build_by_partition(state, options.write, engine, silent, known=groups)
     recreate_indexes(fs, indexes, engine)
     config = load_config(fs)
     if COLUMN_STATS.path not in config.metadata_partitions:
@@ -98,7 +105,6 @@ def check_rebuildable(fs: FileSystem) -> None:
     write is not yet published."""
     config = load_config(fs)
     check_writable(config)
-    check_global_files(fs)
     log = timeline_log(fs, config)
     check_none_deferred(fs, log.load())
 

@@ -1,16 +1,19 @@
-"""The record index of the metadata table: one lookup a key."""
+"""The record index of the metadata table: one lookup a key, or one a key and partition."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from pyhudi.index.contract import Located, indices, one_array, pair_groups
-from pyhudi.metadata.record_index.lookup import IndexShard, lookup_shard
+from pyhudi.arrays import Ints, Longs
+from pyhudi.index.contract import Located, indices, one_array, pair_groups, path_codes
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.lookup import IndexShard, keys_by_bucket, lookup_shard
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
-from pyhudi.records import RECORD_KEY
+from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -31,3 +34,70 @@ class RecordFinder:
             indices(file_id)[at], file_id.dictionary.to_pylist(),
         )  # fmt: skip
         return Located(at, homes, groups, cost=LookupCost.sum(costs))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFinder:
+    """Looks up keys in a record index by partition, in the partition of their rows.
+
+    shards: of each partition, by bucket.  everywhere: in all of these partitions.
+    """
+
+    shards: Mapping[str, tuple[IndexShard, ...]]
+    everywhere: bool
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        places = _Places()
+        keys = one_array(rows.column(RECORD_KEY))
+        for partition, at in self._sought(rows):
+            shards = self.shards[partition]
+            for number, some, where in keys_by_bucket(keys.take(at), KeyHash(len(shards))):
+                answer = lookup_shard(fs, shards[number], some, places.costs)
+                places.add(partition, answer, np.asarray(at.to_numpy(), np.int64)[where])
+        return places.located()
+
+    def _sought(self, rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
+        """The rows to look up in each partition that the index has."""
+        if self.everywhere:
+            every = pa.array(np.arange(rows.num_rows))
+            yield from ((partition, every) for partition in self.shards)
+            return
+        codes, paths = path_codes(rows.column(PARTITION_PATH))
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(len(paths) + 1))
+        for number, partition in enumerate(paths):
+            at = order[ends[number] : ends[number + 1]]
+            if partition in self.shards and len(at):
+                yield partition, pa.array(at)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Locations under construction, bucket by bucket."""
+
+    rows: list[Longs] = field(default_factory=list)
+    homes: list[Ints] = field(default_factory=list)
+    groups: dict[FileGroupId, int] = field(default_factory=dict)
+    costs: list[LookupCost] = field(default_factory=list)
+
+    def add(self, partition: str, answer: pa.RecordBatch, rows: Longs) -> None:
+        """Add the result of a bucket; rows: the number of each looked-up row."""
+        found = np.asarray(answer.column("found").to_numpy(zero_copy_only=False))
+        if not found.any():
+            return
+        file_id = answer.column("file_id")
+        numbers = [
+            self.groups.setdefault(FileGroupId(partition, name), len(self.groups))
+            for name in file_id.dictionary.to_pylist()
+        ]
+        self.rows.append(rows[found])
+        self.homes.append(np.array(numbers, np.int32)[indices(file_id)[found]])
+
+    def located(self) -> Located:
+        """All locations, by row."""
+        cost = LookupCost.sum(self.costs)
+        if not self.rows:
+            return replace(Located.nothing(), cost=cost)
+        rows, homes = np.concatenate(self.rows), np.concatenate(self.homes)
+        order = np.argsort(rows, kind="stable")
+        return Located(rows[order], homes[order], tuple(self.groups), cost=cost)

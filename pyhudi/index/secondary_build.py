@@ -131,7 +131,8 @@ def create_secondary(
             written.extend(_first_file(own, index, number, entries, time))
         return written
 
-    publish_partition(fs, config, state.timeline, index.partition, count, write_first)
+    ids = [index.partition.file_id(number) for number in range(count)]
+    publish_partition(fs, config, state.timeline, index.partition, ids, write_first)
     total = sum(stat.write_count for stat in written)
     return IndexCreation(index.name, index.column, index.part.value, count, total)
 

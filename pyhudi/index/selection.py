@@ -19,11 +19,16 @@ from pyhudi.errors import IndexNotReadyError, OptionError
 from pyhudi.index.bucket import BucketRule, bucket_of_group
 from pyhudi.metadata.elastic.store import PYHUDI_INDEX_TYPE
 from pyhudi.metadata.payloads import RECORD_INDEX
+from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.options import BucketEngine, IndexKind, IndexRules, WriteOptions
 from pyhudi.records import FileGroupId
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
 
 INDEX_TYPE: Final = "hoodie.index.type"
+PARTITIONED_INDEX: Final = "hoodie.metadata.record.level.index.enable"
+PARTITIONED_INDEX_VERSION: Final = 9
+"""The oldest table version that a record index by partition can be created in."""
 INDEX_SHADOW: Final = "pyhudi.index.shadow"
 BUCKET_COUNT: Final = "hoodie.bucket.index.num.buckets"
 BUCKET_FIELDS: Final = "hoodie.bucket.index.hash.field"
@@ -55,12 +60,14 @@ class IndexChoice:
         return bucket_of_group if by_number else None
 
 
-def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | None:
+def choose_index(fs: FileSystem, config: TableConfig, options: WriteOptions) -> IndexChoice | None:
     """The index for a write, None where neither options nor the table state one.
 
-    Raises OptionError for an index that conflicts with the table's buckets.
+    Raises OptionError for an index that conflicts with the table's buckets or its record index.
     """
-    stored = stored_index(config)
+    stored, listed = stored_index(config), listed_record_index(fs, config)
+    if stored is not None and stored.is_record_index and not stored.traits.grows:
+        stored = listed or stored
     if options.index is not None:
         kind, why = options.index, f"set by {INDEX_TYPE}"
         _check_places(config, kind, stored)
@@ -72,13 +79,37 @@ def choose_index(config: TableConfig, options: WriteOptions) -> IndexChoice | No
             )  # fmt: skip
     elif stored is not None:
         kind, why = stored, "stored in the table's properties"
-    elif RECORD_INDEX.path in config.metadata_partitions:
-        kind, why = IndexKind.RECORD, "the table has one"
+    elif listed is not None:
+        kind, why = listed, "the table has one"
+    elif options.keep_partitioned_index:
+        kind, why = IndexKind.PARTITIONED_RECORD, f"set by {PARTITIONED_INDEX}"
     else:
         return None
+    _check_record_index(kind, listed)
     traits, rules = kind.traits, options.index_rules
     bucket = bucket_rule(config, rules) if traits.names_places else None
     return IndexChoice(kind, why, traits.moves(rules, options.update_partition_path), bucket)
+
+
+def listed_record_index(fs: FileSystem, config: TableConfig) -> IndexKind | None:
+    """The kind of the record index that the metadata table has; None if it has none."""
+    if RECORD_INDEX.path not in config.metadata_partitions:
+        return None
+    partitioned = is_partitioned_record_index(fs, config)
+    return IndexKind.PARTITIONED_RECORD if partitioned else IndexKind.RECORD
+
+
+def _check_record_index(kind: IndexKind, listed: IndexKind | None) -> None:
+    """Raise OptionError for an index that cannot be used together with the table's record index:
+    a record index of the other kind, or one that moves records out of an index by partition."""
+    other = kind.is_record_index and listed not in (None, kind) and not kind.traits.grows
+    moves = kind.is_global and listed is not None and listed.traits.by_partition
+    if listed is not None and (other or moves):
+        raise OptionError(
+            "option conflicts with the kind of the table's record index", option=INDEX_TYPE,
+            value=kind.option, table=listed.option,
+            hint="leave it out, or convert the index with table.index.rebuild() and the option",
+        )  # fmt: skip
 
 
 def _makes_groups(*kinds: IndexKind) -> bool:
@@ -105,12 +136,16 @@ def _compares(shadow: IndexKind, kind: IndexKind) -> bool:
     """Whether a shadow index can be compared with the write's own index."""
     if shadow.traits.names_places or shadow.traits.grows:
         return False
+    if shadow.traits.by_partition or kind.traits.by_partition:
+        return False
     return not (shadow.is_record_index and kind.traits.grows)
 
 
-def shadow_kinds(config: TableConfig, options: WriteOptions) -> tuple[IndexKind, ...]:
+def shadow_kinds(
+    fs: FileSystem, config: TableConfig, options: WriteOptions
+) -> tuple[IndexKind, ...]:
     """`store_kinds` of the index that `choose_index` selects; none where it selects none."""
-    choice = choose_index(config, options)
+    choice = choose_index(fs, config, options)
     return () if choice is None else store_kinds(choice, options)
 
 

@@ -16,7 +16,7 @@ Source: table_format 9.1, 9.8; writer_conformance 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,9 +33,8 @@ from pyhudi.filenames import (
     new_write_token,
     parse_data_file,
 )
-from pyhudi.formats.log_block import empty_delete_block
 from pyhudi.metadata.definitions import define_record_index
-from pyhudi.metadata.file_writers import HFILE, write_base_hfile
+from pyhudi.metadata.file_writers import HFILE, create_group, write_base_hfile
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     FILES,
@@ -69,7 +68,6 @@ SHARDS_MAX: Final = 10_000
 KeysOfGroup = tuple[pa.ChunkedArray | pa.Array, FileGroupId]
 """Record keys, and the file group that contains all of them."""
 
-_GROUP_TOKEN: Final = "0-0-0"
 _PLANNED: Final = frozenset(
     {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.RESTORE, Action.CLEAN}
 )
@@ -224,7 +222,8 @@ def create_partition(
             if rows is not None
         ]
 
-    return publish_partition(fs, config, data, partition, len(groups), write_first)
+    ids = [partition.file_id(number) for number in range(len(groups))]
+    return publish_partition(fs, config, data, partition, ids, write_first)
 
 
 FirstFiles = Callable[[FileSystem, InstantTime], list[WriteStat]]
@@ -237,18 +236,17 @@ def publish_partition(
     config: TableConfig,
     data: Timeline,
     partition: MetadataPartition,
-    group_count: int,
+    file_ids: Sequence[str],
     write_first: FirstFiles,
 ) -> TableConfig:
-    """Create and list a partition of `group_count` file groups; `write_first` writes its files."""
+    """Create and list a partition with these file groups; `write_first` writes its files."""
     log = own_log(fs, config)
     records = records_of(config.layout.index_version)
     time = _free_init_instant(log, data)
     instant = log.start(log.request_at(time, Action.DELTA_COMMIT))
     ensure_partition(log.fs, partition.path, time)
-    for number in range(group_count):
-        first = LogFileName(partition.file_id(number), time, 1, _GROUP_TOKEN)
-        log.fs.create(join(partition.path, str(first)), empty_delete_block(time))
+    for file_id in file_ids:
+        create_group(log.fs, partition.path, file_id, time)
     stats = tuple(write_first(log.fs, time))
     done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": records.commit})
     log.complete(instant, log.encode(done))

@@ -45,6 +45,7 @@ from pyhudi.metadata.payloads import (
     SECONDARY_PREFIX,
     codec,
     encode_files,
+    group_number,
     payload_fields,
     transcode,
 )
@@ -114,7 +115,7 @@ def _is_heavy(table: MetadataTable) -> bool:
     """Whether the logs of the record index are large enough to slow down look-ups."""
     if RECORD_INDEX.path not in table.partitions_listed:
         return False
-    slices = table.slices(RECORD_INDEX)
+    slices = [file_slice for _, file_slice in table.numbered_slices(RECORD_INDEX)]
     logs = sum(file_slice.log_bytes for file_slice in slices)
     bases = sum(file_slice.base.size_bytes for file_slice in slices if file_slice.base)
     return logs >= max(_HEAVY_BYTES, bases // 2)
@@ -196,7 +197,7 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
     chosen = [
         file_slice
         for partition in maintained(table)
-        for number, file_slice in enumerate(table.slices(partition))
+        for number, file_slice in table.numbered_slices(partition)
         if _has_entries(table, file_slice, number)
     ]
     if not chosen:
@@ -272,7 +273,7 @@ def _rewrites(
     operations = _of_current_partitions(table, view, plan, at)
     for file_slice in planned_slices(view, operations, at=at):
         kind = kinds.get(file_slice.partition)
-        number = kind.number(file_slice.file_id) if kind else None
+        number = group_number(kind, file_slice.file_id) if kind else None
         if number is None:
             raise UnsupportedTableError(
                 "cannot run a pending compaction of the metadata table",

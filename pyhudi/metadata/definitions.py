@@ -146,8 +146,10 @@ def follow_schema(
     return add_definition(fs, config, {**found, "sourceFields": [*fields, *new[:room]]})
 
 
-def define_record_index(fs: FileSystem, config: TableConfig) -> TableConfig:
-    """Write the definition of a global `record_index` at versions 8 and 9; as `add_definition`."""
+def define_record_index(
+    fs: FileSystem, config: TableConfig, *, by_partition: bool = False
+) -> TableConfig:
+    """Write the definition of `record_index` at versions 8 and 9; as `add_definition`."""
     if not config.layout.index_version:
         return config
     definition = {
@@ -155,7 +157,7 @@ def define_record_index(fs: FileSystem, config: TableConfig) -> TableConfig:
         "indexType": RECORD_INDEX.path,
         "indexFunction": "",
         "sourceFields": [],
-        "indexOptions": {"isPartitioned": "false"},
+        "indexOptions": {"isPartitioned": "true" if by_partition else "false"},
         "version": "V1",
     }
     return add_definition(fs, config, definition)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT
 from pyhudi.metadata.expression_index.changes import expression_changes
 from pyhudi.metadata.file_stats.changes import FileChanges, index_changes
-from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
+from pyhudi.metadata.file_writers import create_group, tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -39,6 +39,7 @@ from pyhudi.metadata.payloads import (
     maintained_partitions,
 )
 from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.record_index.by_partition import groups_as, partition_groups
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_schema import records_of
 from pyhudi.records import InstantTime
@@ -136,6 +137,8 @@ class Targets:
     listed.
     secondary: groups of each secondary index, by the name of its partition.
     elastic: the elastic index that contains the shards; None: they belong to `record_index`.
+    by_partition: the groups of each data partition in a record index by partition, which has no
+    shards; None: the index is global, or there is none.
     """
 
     files: tuple[GroupTarget, ...]
@@ -144,6 +147,7 @@ class Targets:
     secondary: Mapping[str, tuple[GroupTarget, ...]]
     stage: int
     elastic: IndexState | None = None
+    by_partition: Mapping[str, tuple[ShardTarget, ...]] | None = None
 
     @property
     def hash(self) -> KeyHash:
@@ -171,7 +175,8 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
 
     millis = epoch_millis(time, table.log.zone)
     elastic = table.maintained_elastic()
-    buckets = groups(RECORD_INDEX)
+    parts = _groups_by_partition(table, time, millis, stage)
+    buckets = () if parts is not None else groups(RECORD_INDEX)
     if elastic is not None:
         buckets = tuple(
             GroupTarget(elastic.partition(number), number, time, "", (), 1, stage, ROOT)
@@ -186,7 +191,34 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
         for partition in own
         if partition.path.startswith(SECONDARY_PREFIX)
     }
-    return Targets(groups(FILES), shards, facts, secondary, stage, elastic)
+    return Targets(groups(FILES), shards, facts, secondary, stage, elastic, parts)
+
+
+def _groups_by_partition(
+    table: MetadataTable, time: InstantTime, millis: int, stage: int
+) -> dict[str, tuple[ShardTarget, ...]] | None:
+    """The groups of each data partition; None for an index that is not by partition."""
+    if not table.is_by_partition:
+        return None
+    return {
+        name: shard_targets_of(groups_as(slices[0].file_id), len(slices), time, millis, stage)
+        for name, slices in table.slices_by_partition().items()
+    }
+
+
+def shard_targets_of(
+    groups: MetadataPartition,
+    count: int,
+    time: InstantTime,
+    millis: int,
+    stage: int,
+    waits_in: str | None = None,
+) -> tuple[ShardTarget, ...]:
+    """Targets for the file groups of one data partition in a record index by partition."""
+    return tuple(
+        ShardTarget(GroupTarget(groups, number, time, "", (), 1, stage), millis, waits_in)
+        for number in range(count)
+    )
 
 
 def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
@@ -212,6 +244,24 @@ class MetadataCommit:
     def shard_targets(self) -> tuple[ShardTarget, ...]:
         """The buckets of the record index, by number; empty if the table has no such index."""
         return self._targets.shards
+
+    def partition_targets(self, counts: Mapping[str, int]) -> dict[str, tuple[ShardTarget, ...]]:
+        """The file groups of data partitions in a record index by partition.
+
+        counts: of each partition, how many groups it gets if it has none; 0: none then.
+        """
+        known = dict(self._targets.by_partition or {})
+        time, log = self._inflight.time, self._table.log
+        for name, count in counts.items():
+            if name in known or not count:
+                continue
+            groups = partition_groups(name)
+            millis = epoch_millis(time, log.zone)
+            known[name] = shard_targets_of(groups, count, time, millis, self._targets.stage)
+            for target in known[name]:
+                create_group(log.fs, groups.path, target.group.file_id, time)
+        self._targets = replace(self._targets, by_partition=known)
+        return {name: known[name] for name in counts if name in known}
 
     @property
     def hash(self) -> KeyHash:
@@ -318,7 +368,8 @@ class MetadataCommit:
 
     def _delete_lost_attempts(self, written: Sequence[WriteStat]) -> None:
         """Delete logs of attempts that returned no stats: readers would read them."""
-        if not self._targets.shards or self._targets.elastic is not None:
+        targets = self._targets
+        if targets.elastic is not None or not (targets.shards or targets.by_partition):
             return
         fs, stage = self._table.log.fs, self._targets.stage
         reported = {stat.path for stat in written}

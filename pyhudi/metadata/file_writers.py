@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyhudi._native.bloom import BloomFilter
 from pyhudi._native.hfile.writer import HFileWriter
 from pyhudi.filenames import BaseFileName, LogFileName, join
-from pyhudi.formats.log_block import delete_block
+from pyhudi.formats.log_block import delete_block, empty_delete_block
 from pyhudi.formats.log_file import BlockKind, HeaderKey, write_block
 from pyhudi.metadata.payloads import SCHEMA
 from pyhudi.records import InstantTime
@@ -27,6 +27,7 @@ LOG_BLOCK_BYTES_MAX: Final = 512 << 20
 """Limit of keys and values in one log block before compression; Apache Hudi reads a block into one
 array."""
 
+_GROUP_TOKEN: Final = "0-0-0"
 _BASE_BLOCK_BYTES: Final = 24 << 10
 """Block size of base files.  Looking up a few keys among many entries inflates one block per key:
 half the cost of 64 KiB blocks, for a tenth more bytes and a tenth more time if every block is
@@ -34,6 +35,12 @@ read."""
 
 _BLOOM_ENTRIES_MIN: Final = 1000
 _BLOOM_FALSE: Final = 1e-4  # the filter is a tenth of the file; Apache Hudi accepts any rate
+
+
+def create_group(fs: FileSystem, partition: str, file_id: str, time: InstantTime) -> None:
+    """Create the first log of a file group, which has no entries.  fs: of the metadata table."""
+    first = LogFileName(file_id, time, 1, _GROUP_TOKEN)
+    fs.create(join(partition, str(first)), empty_delete_block(time))
 
 
 def value_blocks(

@@ -56,6 +56,10 @@ class MetadataPartition:
 
 FILES: Final = MetadataPartition("files", "files-")
 RECORD_INDEX: Final = MetadataPartition("record_index", "record-index-")
+PARTITION_GROUP: Final = re.compile(
+    re.escape(RECORD_INDEX.prefix) + r"(.*)-(\d{4,9})-\d+", re.DOTALL
+)
+"""File ids of a record index by partition: the escaped path of the data partition, the number."""
 COLUMN_STATS: Final = MetadataPartition("column_stats", "col-stats-")
 PARTITION_STATS: Final = MetadataPartition("partition_stats", "partition-stats-")
 BLOOM_FILTERS: Final = MetadataPartition("bloom_filters", "bloom-filters-")
@@ -67,6 +71,18 @@ MAINTAINED_PARTITIONS: Final = (
     BLOOM_FILTERS,
 )
 """The partitions that this package maintains; it creates the first two with the table."""
+
+
+def group_number(partition: MetadataPartition, file_id: str) -> int | None:
+    """The number of a file group; in a record index by partition, within its data partition.
+
+    None for a file id of another format."""
+    number = partition.number(file_id)
+    if number is not None or partition != RECORD_INDEX:
+        return number
+    match = PARTITION_GROUP.fullmatch(file_id)
+    return int(match[2]) if match else None
+
 
 PARTITIONS_V6: Final = frozenset(
     partition.path for partition in (FILES, RECORD_INDEX, COLUMN_STATS, BLOOM_FILTERS)

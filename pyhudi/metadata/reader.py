@@ -20,7 +20,7 @@ from pyhudi.errors import (
     IndexNotReadyError,
     SnapshotExpiredError,
 )
-from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join, parse_data_file
+from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join
 from pyhudi.metadata.elastic.reader import elastic_index
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import (
@@ -31,6 +31,7 @@ from pyhudi.metadata.elastic.store import (
     next_sequence,
     publish_state,
 )
+from pyhudi.metadata.group_checks import check_whole, in_group_order
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
 from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.payloads import (
@@ -153,6 +154,23 @@ class MetadataTable:
         """
         return in_group_order(self._newest(partition, limit), partition)
 
+    def numbered_slices(self, partition: MetadataPartition) -> tuple[tuple[int, FileSlice], ...]:
+        """The newest slice of each group with its number; in a record index by partition, each
+        data partition has its own numbers."""
+        if partition == RECORD_INDEX and self.is_by_partition:
+            parts = self.slices_by_partition().values()
+            return tuple(pair for slices in parts for pair in enumerate(slices))
+        return tuple(enumerate(self.slices(partition)))
+
+    @cached_property
+    def is_by_partition(self) -> bool:
+        """Whether the record index has separate file groups for each data partition."""
+        return is_partitioned_record_index(self.data_fs, self.config)
+
+    def slices_by_partition(self) -> dict[str, tuple[FileSlice, ...]]:
+        """The newest slice of each group of a record index by partition, by group number."""
+        return slices_by_partition(self._newest(RECORD_INDEX, None))
+
     def _newest(
         self, partition: MetadataPartition, limit: InstantTime | None
     ) -> tuple[FileSlice, ...]:
@@ -262,11 +280,13 @@ class MetadataTable:
 
     def locations(self, *, method: str = "auto") -> RecordIndex | PartitionedRecordIndex:
         """The record index for look-ups, global or by partition; as `record_index`."""
-        if not is_partitioned_record_index(self.data_fs, self.config):
+        if not self.is_by_partition:
             return self.record_index(method=method)
-        by_partition = slices_by_partition(self._newest(RECORD_INDEX, None))
         return PartitionedRecordIndex(
-            {each: self._index_of(slices, method) for each, slices in by_partition.items()}
+            {
+                each: self._index_of(slices, method)
+                for each, slices in self.slices_by_partition().items()
+            }
         )
 
     def _index_of(self, slices: Iterable[FileSlice], method: str) -> RecordIndex:
@@ -281,12 +301,12 @@ class MetadataTable:
         """The state of the elastic index.  Raises IndexNotReadyError where it lacks commits."""
         return newest_state(self.data_fs, self.data_log, self.data, limit=limit)
 
-    def maintained_index(self) -> RecordIndex | None:
+    def maintained_index(self) -> RecordIndex | PartitionedRecordIndex | None:
         """The record index that writes maintain; None where there is none, or an elastic one that
         already lacks commits."""
         if is_elastic(self.config) and self.maintained_elastic() is None:
             return None
-        return self.record_index() if self.has_record_index else None
+        return self.locations() if self.has_record_index else None
 
     def maintained_elastic(self) -> IndexState | None:
         """The elastic index that writes maintain; None as in `maintained_index`."""
@@ -332,47 +352,6 @@ def _expired(fs: FileSystem, time: InstantTime) -> SnapshotExpiredError:
         "the record index is not available as of that time", path=fs.url, as_of=time,
         hint="its older files have been cleaned, or it was created later",
     )  # fmt: skip
-
-
-def in_group_order(
-    file_slices: Iterable[FileSlice], partition: MetadataPartition
-) -> tuple[FileSlice, ...]:
-    """Slices ordered by group number.  Raises CorruptFileError if one is missing."""
-    by_number: dict[int | None, FileSlice] = {}
-    count = 0
-    for file_slice in file_slices:
-        by_number[partition.number(file_slice.file_id)] = file_slice
-        count += 1
-    if count == 0 or by_number.keys() != set(range(count)):
-        raise CorruptFileError(
-            "the file groups of a metadata partition are incomplete",
-            partition=partition.path,
-            found=sorted(map(str, by_number)),
-            hint="rebuild the metadata table",
-        )
-    return tuple(by_number[number] for number in range(count))
-
-
-def check_whole(
-    file_slices: Iterable[FileSlice], written: Iterable[WriteStat], partition: MetadataPartition
-) -> None:
-    """Raise CorruptFileError if a file written to a slice is missing or truncated: with an index
-    that lost keys, the next write would insert them a second time."""
-    slices = {file_slice.file_id: file_slice for file_slice in file_slices}
-    for stat in written:
-        name = parse_data_file(stat.file_name)
-        file_slice = slices.get(stat.file_id) if stat.partition == partition.path else None
-        if file_slice is None or name is None or name.instant < file_slice.instant:
-            continue
-        sizes = {file.path: file.size_bytes for file in file_slice.files}
-        if sizes.get(stat.path, -1) < stat.size_bytes:
-            raise CorruptFileError(
-                "a file of the metadata table is missing or truncated",
-                path=join(METADATA_TABLE, stat.path),
-                size_bytes=sizes.get(stat.path),
-                written_bytes=stat.size_bytes,
-                hint="run table.metadata.rebuild() or pyhudi repair",
-            )
 
 
 class MetadataListing:
@@ -442,7 +421,6 @@ __all__ = [
     "RecordIndex",
     "check_metadata_exists",
     "file_records",
-    "in_group_order",
     "missing_metadata",
     "open_metadata",
     "own_log",

@@ -29,7 +29,7 @@ from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import PARTITIONS_V6, RECORD_INDEX, maintained_partitions
 from pyhudi.metadata.reader import missing_metadata, open_metadata
-from pyhudi.metadata.record_index.by_partition import check_global
+from pyhudi.metadata.record_index.by_partition import check_by_partition
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import finish_rollbacks
 from pyhudi.storage.filesystem import FileSystem
@@ -145,7 +145,7 @@ def begin_metadata(
     """
     check_writable(config)
     maintained_expressions(fs, config)
-    check_global(fs, config)
+    check_by_partition(fs, config)
     check_one(config)
     table = open_metadata(fs, config, log, timeline)
     if table is None:

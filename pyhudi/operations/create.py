@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.filenames import HOODIE
+from pyhudi.index.maintenance.partitioned_build import check_partitionable, create_partitioned
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.elastic.create import create_elastic
-from pyhudi.operations.prepare_write import needs_record_index, with_facts
+from pyhudi.operations.prepare_write import needed_record_index, with_facts
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.log import timeline_log
@@ -20,6 +21,10 @@ from pyhudi.write.table_creation import config_of
 def create(fs: FileSystem, table: NewTable) -> TableConfig:
     """Create an empty table with its index.  Raises UserError if a table already exists."""
     config = config_of(table)
+    records = needed_record_index(table.index, table.options)
+    by_partition = records is not None and records.traits.by_partition
+    if by_partition:
+        check_partitionable(config)
     wait, rules = table.options.write.lock_seconds, table.options.write.lock
     with TableLock(fs, purpose="create", wait_seconds=wait, rules=rules):
         if fs.children(HOODIE) and fs.exists(f"{HOODIE}/hoodie.properties"):
@@ -34,6 +39,8 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
             config,
             timeline_log(fs, config),
             shard_count=table.options.write.shard_count,
-            records=() if needs_record_index(table.index, table.options) else None,
+            records=None if records is None or by_partition else (),
         )
+        if by_partition:
+            config = create_partitioned(fs, config, Timeline())
         return with_facts(fs, config, table.options, LocalEngine())

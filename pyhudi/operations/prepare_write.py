@@ -19,9 +19,14 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
-from pyhudi.index.maintenance.rebuild import build_now, silent
-from pyhudi.index.maintenance.sizing import planned_groups
-from pyhudi.index.selection import choose_index, no_index, store_kinds
+from pyhudi.index.maintenance.partitioned_build import build_records
+from pyhudi.index.selection import (
+    PARTITIONED_INDEX,
+    choose_index,
+    listed_record_index,
+    no_index,
+    store_kinds,
+)
 from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.definitions import define_column_stats
@@ -35,8 +40,9 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.reader import missing_metadata, open_metadata
 from pyhudi.metadata.rebuild import finish_swap
-from pyhudi.metadata.record_index.by_partition import check_global
+from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex, check_by_partition
 from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -65,8 +71,9 @@ from pyhudi.write.write_context import WriteContext, WriteRequest
 from pyhudi.write.write_report import WriteReport
 
 
-def needs_record_index(index: IndexKind, options: Options) -> bool:
-    """Whether the table needs a record index, to be queried or maintained next to another index."""
+def needed_record_index(index: IndexKind, options: Options) -> IndexKind | None:
+    """The record index that the table needs, to be queried or maintained next to another index;
+    None: it needs none.  Raises OptionError for options that conflict."""
     by_record, keep = index.traits.is_default, options.write.keep_record_index
     if by_record and keep is False:
         raise OptionError(
@@ -74,7 +81,17 @@ def needs_record_index(index: IndexKind, options: Options) -> bool:
             option="hoodie.metadata.record.index.enable", hint="choose another index, or leave it",
         )  # fmt: skip
     shadow = options.write.shadow
-    return by_record or bool(keep) or (shadow is not None and shadow.traits.is_default)
+    by_partition = index.traits.by_partition or options.write.keep_partitioned_index
+    is_global = by_record or bool(keep) or (shadow is not None and shadow.traits.is_default)
+    if by_partition and (is_global or index.is_global):
+        raise OptionError(
+            "a table cannot have both a record index by partition and a global index",
+            option=PARTITIONED_INDEX, value=True, index=index.option,
+            hint="use hoodie.index.type=RECORD_LEVEL_INDEX, or an index that is not global",
+        )  # fmt: skip
+    if by_partition:
+        return IndexKind.PARTITIONED_RECORD
+    return IndexKind.RECORD if is_global else None
 
 
 def with_facts(
@@ -114,8 +131,8 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     is already in the table.  The caller holds the table's lock."""
     config = load_config(fs)
     check_table(config)
-    check_global(fs, config)
-    check_mode(config, request)
+    check_by_partition(fs, config)
+    check_mode(fs, config, request)
     log = timeline_log(fs, config)
     timeline = log.load()
     check_none_deferred(fs, timeline)
@@ -151,9 +168,11 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
     """
     if FILES.path not in config.metadata_partitions:
         config = finish_swap(fs, config)
-    choice = choose_index(config, request.options.write)
+    choice = choose_index(fs, config, request.options.write)
     kind = IndexKind.RECORD if choice is None else choice.kind
-    with_records = needs_record_index(kind, request.options)
+    needed = needed_record_index(kind, request.options)
+    records = listed_record_index(fs, config) or needed
+    with_records = records is not None
     partitions = {FILES.path, RECORD_INDEX.path} if with_records else {FILES.path}
     if choice is not None and partitions <= config.metadata_partitions:
         elastic = kind.traits.grows
@@ -164,7 +183,7 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
     if not with_records or RECORD_INDEX.path in config.metadata_partitions:
         config = create_metadata(fs, config, timeline_log(fs, config), records=None)
         return _ensure_index(fs, config, request) if kind.traits.grows else config
-    build_now(state, planned_groups(state, request.options.write), request.engine, silent)
+    build_records(state, request.options.write, request.engine, records)
     return load_config(fs)
 
 
@@ -177,7 +196,7 @@ def make_context(
     """now: the timeline, listed under a lock that is still held; None: it is listed here."""
     state = load_state(fs, request.options.read, now=now)
     check_table(state.config)
-    check_mode(state.config, request)
+    check_mode(state.fs, state.config, request)
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     fitted, partial = FittedSchema(stored), None
     if request.operation.brings_rows:
@@ -215,22 +234,25 @@ def make_context(
 
 def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteIndex:
     options = request.options.write
-    choice = choose_index(state.config, options)
+    choice = choose_index(state.fs, state.config, options)
     if choice is None:
         raise no_index(state.fs.url)
     metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
     if metadata is not None and (choice.kind.is_record_index or metadata.maintained_index()):
-        records = metadata.record_index(method=request.options.read.lookup)
+        records = metadata.locations(method=request.options.read.lookup)
     if choice.kind.is_record_index and records is None:
         raise missing_metadata(state.fs)
     opening = Opening(
-        options.index_rules, staging, request.engine, records.shard_count if records else None,
+        options.index_rules, staging, request.engine,
+        records.shard_count if isinstance(records, RecordIndex) else None,
         publishes=not request.dry_run, concurrent=options.concurrency.optimistic,
     )  # fmt: skip
     stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
     part_count = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
-    hash = records.hash if records else KeyHash(part_count)
+    if isinstance(records, PartitionedRecordIndex):
+        part_count = max(part_count, *records.group_counts.values(), 1)
+    hash = records.hash if isinstance(records, RecordIndex) else KeyHash(part_count)
     rules, shadow = options.index_rules, options.shadow
     return WriteIndex(choice, rules, records, hash, metadata, stores, shadow)
 

@@ -10,17 +10,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyhudi.engine import Engine
-from pyhudi.errors import CorruptFileError, IndexNotReadyError, UserError
+from pyhudi.errors import CorruptFileError, IndexNotReadyError, UnsupportedTableError, UserError
+from pyhudi.index.maintenance.partitioned_build import (
+    build_by_partition,
+    check_partitionable,
+    planned_counts,
+)
 from pyhudi.index.maintenance.rebuild import ReportProgress, build_now, gather_keys, plan_build
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.sampling import check_changes, check_sample
 from pyhudi.index.maintenance.sizing import planned_groups
 from pyhudi.index.maintenance.verify import BucketCheck, check_index, summarize
+from pyhudi.index.selection import listed_record_index
 from pyhudi.metadata.bootstrap import SHARDS_MAX
 from pyhudi.metadata.elastic.create import rebuilt_rule
 from pyhudi.metadata.elastic.state import IndexRule
 from pyhudi.metadata.elastic.store import last_state
 from pyhudi.metadata.reader import check_metadata_exists
+from pyhudi.metadata.record_index.by_partition import (
+    PartitionedRecordIndex,
+    by_partition_error,
+    check_no_secondary,
+    is_partitioned_record_index,
+)
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
@@ -58,6 +70,7 @@ def compare(state: TableState, engine: Engine, since: str, until: str | None) ->
 def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
     """Check the index and repair wrong entries, under the table's lock."""
     with alone(fs, options, "repair index") as state, key_spill(fs, engine) as store:
+        check_repairable(state)
         began = time.monotonic()
         checks = check_index(state, engine, store)
         check = _report(state, checks, began)
@@ -67,9 +80,19 @@ def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepai
         return IndexRepair(check, *repair_counts(checks), instant=str(done.time))
 
 
+def check_repairable(state: TableState) -> None:
+    """Raise UnsupportedTableError for an index by partition: a rebuild repairs it."""
+    if is_partitioned_record_index(state.fs, state.config):
+        raise UnsupportedTableError(
+            "a record index by partition cannot be repaired entry by entry", path=state.fs.url,
+            hint="run table.index.rebuild()",
+        )  # fmt: skip
+
+
 def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
     """What `repair_index` would do now; changes nothing."""
     began = time.monotonic()
+    check_repairable(state)
     with key_spill(state.fs, engine) as store:
         checks = check_index(state, engine, store)
         put, ended, faulty = repair_counts(checks)
@@ -84,6 +107,11 @@ def rebuild_plan(
     state: TableState, options: Options, kind: IndexKind, buckets: int | None
 ) -> IndexRebuild:
     """What `rebuild_index` would do now; changes nothing."""
+    if _by_partition(state, kind):
+        counts = planned_counts(state, options.write, _requested(state, buckets))
+        before = sum(_group_counts(state).values())
+        groups = len(list(state.view().latest_slices()))
+        return IndexRebuild(sum(counts.values()), before, groups, 0, dry_run=True)
     target = _index_target(state, options, kind, buckets)
     plan, before = plan_build(state, target.hash), target.before
     return IndexRebuild(plan.bucket_count, before, len(plan.groups), len(plan.staged), dry_run=True)
@@ -102,6 +130,8 @@ def rebuild_index(
     state = load_state(fs, options.read)
     check_table(state.config)
     check_metadata_exists(fs, state.config)
+    if _by_partition(state, kind):
+        return _rebuild_by_partition(fs, options, engine, buckets, progress)
     first = plan_build(state, _index_target(state, options, kind, buckets).hash)
     gather_keys(first, engine, progress)
     with alone(fs, options, "rebuild index") as now:
@@ -120,6 +150,61 @@ def rebuild_index(
         bytes_written=built.bytes_written,
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+def _by_partition(state: TableState, kind: IndexKind) -> bool:
+    """Whether an index by partition is to be built.  Raises UnsupportedTableError where a global
+    one would replace it, as a key may be in several partitions; or where a secondary index needs
+    the global one."""
+    listed = listed_record_index(state.fs, state.config)
+    if not kind.traits.by_partition:
+        if listed is not None and listed.traits.by_partition:
+            raise by_partition_error(state.fs)
+        return False
+    check_partitionable(state.config)
+    check_no_secondary(state.fs, state.config)
+    return True
+
+
+def _rebuild_by_partition(
+    fs: FileSystem, options: Options, engine: Engine, buckets: int | None, progress: ReportProgress
+) -> IndexRebuild:
+    """Build an index by partition, under the lock.  buckets: of each partition."""
+    began = time.monotonic()
+    with alone(fs, options, "rebuild index") as now:
+        _by_partition(now, IndexKind.PARTITIONED_RECORD)
+        before, known = sum(_group_counts(now).values()), _requested(now, buckets)
+        counts = planned_counts(now, options.write, known)
+        built = build_by_partition(now, options.write, engine, progress, known=known)
+    return IndexRebuild(
+        sum(counts.values()),
+        before,
+        len(list(now.view().latest_slices())),
+        built.reused,
+        entries=built.entries,
+        bytes_written=built.bytes_written,
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+def _group_counts(state: TableState) -> dict[str, int]:
+    """The number of buckets of each partition in the existing index; empty if it cannot be read."""
+    try:
+        index = state.locations
+    except (IndexNotReadyError, CorruptFileError):
+        return {}
+    if isinstance(index, PartitionedRecordIndex):
+        return index.group_counts
+    return {"": index.shard_count}
+
+
+def _requested(state: TableState, buckets: int | None) -> dict[str, int]:
+    """The number of buckets of each partition: as requested, or as it is."""
+    if buckets is None:
+        return _group_counts(state)
+    if not 1 <= buckets <= SHARDS_MAX:
+        raise UserError("the number of index buckets is out of range", buckets=buckets)
+    return dict.fromkeys((each.partition for each in state.view().latest_slices()), buckets)
 
 
 @dataclass(frozen=True, slots=True)

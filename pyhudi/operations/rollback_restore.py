@@ -170,7 +170,7 @@ def _reread_hbase(state: TableState, options: Options, times: AbstractSet[Instan
     """Before commits are undone: request that the entries they deleted and moved in HBase are put
     again."""
     undone = [i for i in state.timeline.commits if i.time in times]
-    kinds = shadow_kinds(state.config, options.write)
+    kinds = shadow_kinds(state.fs, state.config, options.write)
     if undone and any(kind.traits.rereads_undone for kind in kinds):
         request_reread(state.fs, undone[-1].time, touched_groups(state.log, undone))
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pyhudi.engine import Engine
 from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.reader import check_metadata_exists
-from pyhudi.metadata.record_index.by_partition import check_global
+from pyhudi.metadata.record_index.by_partition import check_by_partition
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.archival import ArchiveReport, execute_archival
@@ -224,5 +224,5 @@ def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState
         check_table(state.config)
         check_metadata_exists(fs, state.config)
         maintained_expressions(fs, state.config)
-        check_global(fs, state.config)
+        check_by_partition(fs, state.config)
         yield state

@@ -30,7 +30,7 @@ from pyhudi.errors import Overtaken, OvertakenError, WriteConflictError
 from pyhudi.index.secondary_changes import StagedChanges
 from pyhudi.metadata.definitions import follow_schema
 from pyhudi.metadata.delta_commit import MetadataCommit
-from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
+from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting_index
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
 from pyhudi.operations.upgrade import upgrade_if_requested
@@ -253,8 +253,8 @@ class _Write:
         lost = store_rings(context.state.fs, self.planned.rings, at)
         if lost is not None:
             return lost
-        hash = context.index.hash if context.index.records else None
-        return entries or WaitingIndex(staging_folder(at), at, context.state.zone, hash)
+        records = context.index.records
+        return entries or waiting_index(staging_folder(at), at, context.state.zone, records)
 
     def _begin_metadata(self) -> MetadataCommit:
         """Begin the delta commit of the metadata table.  If the options enable it, first cancels

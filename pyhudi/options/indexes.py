@@ -19,6 +19,7 @@ class IndexKind(Enum):
     BUCKET = "bucket"
     ROCKSDB = "rocksdb"
     HBASE = "hbase"
+    PARTITIONED_RECORD = "partitioned_record"  # a record index for each partition of the table
     ELASTIC = "elastic"  # specific to pyhudi: record index entries in files that can grow
 
     @property
@@ -29,7 +30,7 @@ class IndexKind(Enum):
     @property
     def option(self) -> str:
         """The value of `hoodie.index.type` that selects this kind."""
-        return "RECORD_INDEX" if self.traits.is_default else self.value.upper()
+        return self.traits.named or self.value.upper()
 
     @property
     def is_global(self) -> bool:
@@ -119,8 +120,10 @@ class IndexRules:
 class IndexTraits:
     """Properties of an index kind.  A new kind needs a row of these and a finder.
 
+    named               the value of `hoodie.index.type`, where it is not the kind's name
     is_global           a key is unique across partitions
     is_record_index     entries are files of the table, in buckets, written with its commits
+    by_partition        a record index with separate buckets for each partition of the table
     is_store            entries are outside the table's files
     is_default          used for a new table unless another kind is requested
     is_extension        not in Apache Hudi; the table names it in a property of pyhudi
@@ -135,8 +138,10 @@ class IndexTraits:
     logs_inserts        whether new keys may go to logs, and are found there
     """
 
+    named: str = ""
     is_global: bool = False
     is_record_index: bool = False
+    by_partition: bool = False
     is_store: bool = False
     is_default: bool = False
     is_extension: bool = False
@@ -162,7 +167,13 @@ _RECORD: Final = IndexTraits(
 )
 _STORE: Final = IndexTraits(is_global=True, is_store=True)
 _TRAITS: Final = {
-    IndexKind.RECORD: replace(_RECORD, is_default=True),
+    IndexKind.RECORD: replace(_RECORD, is_default=True, named="RECORD_INDEX"),
+    IndexKind.PARTITIONED_RECORD: IndexTraits(
+        named="RECORD_LEVEL_INDEX",
+        is_record_index=True,
+        by_partition=True,
+        logs_inserts=lambda rules: rules.record_logs_inserts,
+    ),
     IndexKind.ELASTIC: replace(_RECORD, is_extension=True, grows=True),
     IndexKind.BLOOM: IndexTraits(reads_filters=True, names_deleted_keys=True),
     IndexKind.GLOBAL_BLOOM: IndexTraits(

@@ -160,6 +160,14 @@ class IndexSize:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The file groups of one partition in a record index by partition, as Apache Hudi's."""
+
+    least: int = 1
+    most: int = 10
+
+
+@dataclass(frozen=True, slots=True)
 class FileFacts:
     """File information in the metadata table, besides sizes; group counts are Apache Hudi's.
 
@@ -190,11 +198,13 @@ class WriteOptions:
     index_rules: IndexRules = field(default_factory=IndexRules)
     shadow: IndexKind | None = None  # a second index, updated and compared with the active one
     keep_record_index: bool | None = None  # None: if it is the active index or already exists
+    keep_partitioned_index: bool = False  # a record index for each partition of the table
     known_keys: KnownKeys = KnownKeys.INSERT
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     facts: FileFacts = field(default_factory=FileFacts)
     shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
     index_size: IndexSize = field(default_factory=IndexSize)
+    partition_groups: GroupLimits = field(default_factory=GroupLimits)
     lock: LockRules = field(default_factory=LockRules)
     lock_seconds: float = 60.0  # to wait for other writers
     lock_retries: int = 0  # further waits of `lock_seconds`

@@ -37,7 +37,7 @@ def index_facts(state: TableState, options: Options, engine: Engine) -> IndexFac
 
     Cost: head and trailer of each file of the index; at most `PROBES` keys in each file.
     Raises IndexNotReadyError, UnsupportedTableError where the index cannot be read."""
-    choice = choose_index(state.config, options.write)
+    choice = choose_index(state.fs, state.config, options.write)
     listed = state.metadata is not None and state.metadata.has_record_index
     if choice is not None and choice.kind.is_store:
         return IndexFacts(choice.kind.value)

@@ -127,7 +127,7 @@ def resized_rings(
     """
     if not plan.resizes:
         return {}, ()
-    choice = choose_index(state.config, options.write)
+    choice = choose_index(state.fs, state.config, options.write)
     rule = None if choice is None else choice.bucket
     if rule is None or not rule.is_consistent:
         raise UserError(

@@ -27,10 +27,12 @@ from pyhudi.filenames import new_file_id
 from pyhudi.index.hbase.hbase_index import request_reread
 from pyhudi.index.selection import choose_index, shadow_kinds
 from pyhudi.metadata.reader import open_metadata
+from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex
+from pyhudi.metadata.record_index.lookup import RecordIndex
+from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting_index
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.options import ClusteringOptions, Options, WriteOptions
+from pyhudi.options import Options, WriteOptions
 from pyhudi.planning.clustering import (
     ClusterGroup,
     ClusteringInput,
@@ -73,6 +75,7 @@ from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.transaction.rollback import roll_back_service
+from pyhudi.write.partition_entries import moved_entries, write_entries_by_partition
 from pyhudi.write.placement.sorted_insert import check_sortable
 
 _RANGE_BYTES: Final = 64 << 20
@@ -120,7 +123,7 @@ def pending_clusterings(log: TimelineLog, timeline: Timeline) -> list[Instant]:
 
 def propose_clustering(state: TableState, options: Options) -> ClusteringInput:
     """The plan for the current state of the table.  Raises OptionError, UserError."""
-    choice = choose_index(state.config, options.write)
+    choice = choose_index(state.fs, state.config, options.write)
     rule = None if choice is None else choice.bucket
     if rule is not None and not rule.is_consistent:
         raise UserError(
@@ -220,15 +223,16 @@ def _publish(
     inflight = state.log.start(pending)
     for ring in rings.values():
         fs.replace(ring.path, ring.to_json())
-    waiting = WaitingIndex(staging_folder(inflight.time), inflight.time, state.zone, _hash(state))
+    waiting = waiting_index(
+        staging_folder(inflight.time), inflight.time, state.zone, _record_index(state)
+    )
 
     def tasks(work: ClusterWork) -> list[OutputTask]:
         if plan.resizes:
             return resize_tasks(work, plan, rings, fields)
         return _output_tasks(work, plan, engine)
 
-    rules = options.services.clustering
-    stats, index = _rewrite(how, plan, inflight, waiting, rules, engine, tasks_of=tasks)
+    stats, index = _rewrite(how, plan, inflight, waiting, options, engine, tasks_of=tasks)
     remove_leftovers(fs, inflight.time, stats=stats)
     replaced: dict[str, list[str]] = {}
     for slice_ in plan.slices:
@@ -246,7 +250,10 @@ def _publish(
         if lost is not None:
             raise lost.error
         metadata.finish(stats, waiting.hand_over(fs, index, metadata, engine))
-        if any(kind.traits.rereads_undone for kind in shadow_kinds(state.config, options.write)):
+        if any(
+            kind.traits.rereads_undone
+            for kind in shadow_kinds(state.fs, state.config, options.write)
+        ):
             request_reread(fs, inflight.time)
         completed = complete(state, inflight, state.log.encode(content))
     with tolerating("markers", completed):
@@ -254,11 +261,10 @@ def _publish(
     return ClusteringOutcome(completed, plan, stats)
 
 
-def _hash(state: TableState) -> KeyHash | None:
-    """Hash function of the record index; None if the table maintains none."""
+def _record_index(state: TableState) -> RecordIndex | PartitionedRecordIndex | None:
+    """The record index; None if the table maintains none."""
     metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
-    index = None if metadata is None else metadata.maintained_index()
-    return None if index is None else index.hash
+    return None if metadata is None else metadata.maintained_index()
 
 
 def _rewrite(
@@ -266,7 +272,7 @@ def _rewrite(
     plan: ClusteringInput,
     instant: Instant,
     waiting: WaitingIndex,
-    options: ClusteringOptions,
+    options: Options,
     engine: Engine,
     *,
     tasks_of: Callable[[ClusterWork], list[OutputTask]],
@@ -275,9 +281,9 @@ def _rewrite(
     fs, targets = how.plan.fs, waiting.shard_targets()
     size = sum(group.size_bytes for group in plan.groups)
     with row_spill(fs, engine, instant.time, in_memory=size <= _MEMORY_BYTES) as staging:
-        work = ClusterWork(
-            how.plan, how.spec, plan.order, options.sample_rows, staging, waiting.hash
-        )
+        hash = waiting.hash or (None if waiting.group_counts is None else KeyHash(1))
+        sample = options.services.clustering.sample_rows
+        work = ClusterWork(how.plan, how.spec, plan.order, sample, staging, hash)
         tasks = tasks_of(work)
         written = [
             (output, task.group)
@@ -292,6 +298,9 @@ def _rewrite(
             moves = [MoveTask(fs, instant, target, moved) for target in targets]
             found = engine.run(write_moves, moves, label="index")
             index = [stat for stat in found if stat is not None]
+        elif waiting.group_counts is not None:
+            groups = moved_entries([(o.keys.staged, group) for o, group in written if o.keys])
+            index = write_entries_by_partition(fs, instant, waiting, groups, options.write, engine)
     return tuple(output.stat for output, _ in written), index
 
 

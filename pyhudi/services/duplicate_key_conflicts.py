@@ -92,11 +92,12 @@ def _find_clash(context: WriteContext, planned: PlannedWrite, now: Timeline) -> 
     looks_up = needs_index_lookup(context, planned.operation)
     if not since or not looks_up or not (planned.new or planned.missing):
         return None
-    if context.index.records is None:
+    known = context.index.records
+    if not isinstance(known, RecordIndex):
         return _same_partition(context, planned, since)
     metadata = open_metadata(state.fs, state.config, state.log, now)
     assert metadata is not None
-    index, known = metadata.record_index(), context.index.records
+    index = metadata.record_index()
     if index.hash.facts != known.hash.facts:  # the elastic index has changed its buckets
         return Clash(since[-1])
     tasks = list(_tasks(context, planned, known, index))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from pyhudi.engine import LocalEngine
+from pyhudi.index.maintenance.partitioned_build import build_by_partition
 from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.secondary_build import recreate_indexes
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
@@ -16,8 +17,9 @@ from pyhudi.metadata.payloads import (
     PARTITION_STATS,
     RECORD_INDEX,
 )
+from pyhudi.metadata.record_index.by_partition import defined_by_partition
 from pyhudi.metadata.restore import agree_with_store, can_be_undone, undo_metadata
-from pyhudi.options import ReadOptions
+from pyhudi.options import ReadOptions, WriteOptions
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -63,7 +65,10 @@ def _create_missing(
     create_metadata(fs, config, log, records=None)
     if RECORD_INDEX.path in missing:
         state = load_state(fs, ReadOptions(metadata_enabled=False))
-        build_now(state, group_counts[RECORD_INDEX.path], engine, silent)
+        if defined_by_partition(fs, config):
+            build_by_partition(state, WriteOptions(), engine, silent)
+        else:
+            build_now(state, group_counts[RECORD_INDEX.path], engine, silent)
     recreate_indexes(fs, group_counts, engine)
     facts = (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
     counts = {p: group_counts[p.path] for p in facts if p.path in missing}

@@ -27,8 +27,8 @@ from pyhudi.write.placement.tagging import NEW, REPLACES, RowAction, entry_colum
 @dataclass(frozen=True, slots=True)
 class EntryRows:
     """Rows whose entries change.  part, row, target: rows that get an entry, ordered by (part,
-    row); ended_*: rows that lose their entry.  has_entry: whether a key that gets an entry already
-    has one."""
+    row); ended_*: rows that lose their entry, and the target that they leave.  has_entry: whether a
+    key that gets an entry already has one."""
 
     part: Ints
     row: Ints
@@ -36,6 +36,7 @@ class EntryRows:
     has_entry: Mask
     ended_part: Ints
     ended_row: Ints
+    ended_target: Ints
 
     @property
     def is_empty(self) -> bool:
@@ -65,7 +66,9 @@ def entry_rows(tags: Staged, route: Route, lost: Staged | None, index: str) -> E
         fresh &= ~gone
         deleted &= ~gone
     put, end = _in_order(part, row, fresh), _in_order(part, row, deleted)
-    return EntryRows(part[put], row[put], target[put], has_entry[put], part[end], row[end])
+    return EntryRows(
+        part[put], row[put], target[put], has_entry[put], part[end], row[end], target[end]
+    )
 
 
 def _in_order(part: Ints, row: Ints, mask: Mask) -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ Source: table_format 7.1, 9.6, 9.9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -41,6 +41,7 @@ class Replaced:
     groups; row_count: the rows in them.  ended: per index shard the keys to remove (a table of
     one column, the record key), or None; empty if the table has no record index.
     unknown: given names that match no partition.
+    keys: of a record index by partition: partition and record keys of each slice.
     """
 
     partitions: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class Replaced:
     row_count: int = 0
     ended: tuple[Staged | None, ...] = ()
     unknown: tuple[str, ...] = ()
+    keys: tuple[tuple[str, Staged], ...] = ()
 
     @property
     def groups(self) -> frozenset[FileGroupId]:
@@ -66,13 +68,15 @@ NOTHING_REPLACED = Replaced()
 
 @dataclass(frozen=True, slots=True)
 class TakeOut:
-    """How to replace slices.  shards: of the record index, empty if none; hash: its key hash."""
+    """How to replace slices.  shards: of the record index, empty if none; hash: its key hash.
+    by_partition: whether there is a record index by partition."""
 
     fs: FileSystem
     spec: SliceSpec
     shards: tuple[IndexShard, ...]
     hash: KeyHash
     staging: Staging
+    by_partition: bool = False
 
 
 def take_out(
@@ -91,7 +95,12 @@ def take_out(
         tasks = [_End(plan, shard, parts, groups) for shard in plan.shards]
         ended = engine.run(_end, tasks, label="replaced")
     rows = sum(count for count, _ in found)
-    return Replaced(tuple(partitions), tuple(slices), rows, tuple(ended))
+    replaced = Replaced(tuple(partitions), tuple(slices), rows, tuple(ended))
+    if not plan.by_partition:
+        return replaced
+    drained = zip(slices, found, strict=True)
+    keys = tuple((s.partition, part.staged) for s, (_, part) in drained if part is not None)
+    return replace(replaced, keys=keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +112,11 @@ class _Drain:
 def _drain(task: _Drain) -> tuple[int, BatchChunk | None]:
     """Row count of a slice, and its keys by index shard if there is an index."""
     plan, slice_ = task.plan, task.slice
-    if not plan.shards and slice_.base is not None and not slice_.logs:
+    needs_keys = bool(plan.shards) or plan.by_partition
+    if not needs_keys and slice_.base is not None and not slice_.logs:
         return footer(plan.fs, slice_.base.path).rows, None
     keys = read_slice(plan.fs, slice_, spec=plan.spec).column(RECORD_KEY)
-    if not plan.shards or not len(keys):
+    if not needs_keys or not len(keys):
         return len(keys), None
     return len(keys), key_part(keys, plan.hash, plan.staging)
 

@@ -25,6 +25,7 @@ from pyhudi.filenames import new_file_id
 from pyhudi.formats import base_file
 from pyhudi.index.consistent_hashing import Ring
 from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.log_inserts import groups_with_log_inserts
@@ -339,8 +340,11 @@ def replaced_groups_of(
     rules = context.state.rules
     spec = SliceSpec(with_meta(context.schema), (RECORD_KEY,), rules, view.visibility)
     records = context.index.records
-    shards = records.shards if records else ()
-    plan = TakeOut(context.state.fs, spec, shards, context.index.hash, context.staging)
+    shards = records.shards if isinstance(records, RecordIndex) else ()
+    by_partition = context.index.records_by_partition is not None
+    plan = TakeOut(
+        context.state.fs, spec, shards, context.index.hash, context.staging, by_partition
+    )
     return take_out(plan, slices, chosen, context.engine)
 
 

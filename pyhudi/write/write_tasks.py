@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -14,7 +14,7 @@ from pyhudi.metadata.writer import ShardTarget
 from pyhudi.options import BaseFileOptions, MarkerForm
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.hidden_rows import may_hide
-from pyhudi.records import RECORD_KEY, with_meta
+from pyhudi.records import RECORD_KEY, FileGroupId, with_meta
 from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
@@ -23,6 +23,14 @@ from pyhudi.write.files.file_writers import FilePlan, WriteTask, Written, write_
 from pyhudi.write.index_changes import Changed, ChangeTask, spill_changes
 from pyhudi.write.index_entries import EndTask, EntryTask, end_entries, write_entries
 from pyhudi.write.input.batch import BatchChunk
+from pyhudi.write.partition_entries import (
+    PartitionEntries,
+    PartitionTargets,
+    SpillEntries,
+    ended_entries,
+    spill_entries,
+    write_entries_by_partition,
+)
 from pyhudi.write.placement.assignment import Mode, Target
 from pyhudi.write.placement.index_lookup import may_have_copies
 from pyhudi.write.placement.routing import Router
@@ -46,7 +54,7 @@ class WrittenFiles:
         return tuple(w.stat for w in self.data if w.stat is not None)
 
 
-class IndexTargets(Protocol):
+class IndexTargets(PartitionTargets, Protocol):
     """Destination of index entries: a `MetadataCommit` or a `WaitingIndex`."""
 
     def shard_targets(self) -> tuple[ShardTarget, ...]: ...
@@ -60,40 +68,17 @@ def write_files(
     Overtaken if the instant was rolled back in the meantime.
     """
     router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
-    tasks: list[WriteTask | EntryTask | EndTask | ChangeTask] = [
+    tasks: list[WriteTask | EntryTask | EndTask | ChangeTask | SpillEntries] = [
         *_write_tasks(context, planned, instant, router)
     ]
     groups = tuple(target.group for target in planned.assignment.targets)
-    shard_targets = metadata.shard_targets()
-    for shard, route, lost in zip(
-        planned.shards, planned.assignment.routes, planned.lost, strict=True
-    ):
-        ended = planned.replaced.ended[shard.shard] if planned.replaced.ended else None
-        entries = planned.new or shard.delete_count or shard.entry_count
-        if shard_targets and (entries or ended is not None):
-            tasks.append(
-                EntryTask(
-                    context.state.fs,
-                    instant,
-                    shard_targets[shard.shard],
-                    planned.parts,
-                    shard.tags,
-                    route,
-                    lost,
-                    groups,
-                    ended,
-                )
-            )
+    tasks += _entry_tasks(context, planned, instant, metadata.shard_targets(), groups)
     tasks += _change_tasks(context, planned)
-    if not planned.shards:
-        tasks += [
-            EndTask(context.state.fs, instant, target, ended)
-            for target, ended in zip(shard_targets, planned.replaced.ended, strict=False)
-            if ended is not None
-        ]
+    tasks += _spill_tasks(context, planned, groups)
     data: list[Written] = []
     index: list[WriteStat] = []
     changed: list[Changed] = []
+    by_partition = ended_entries(planned.replaced.keys)
     for result in context.engine.run(perform, tasks, label="write"):
         match result:
             case Overtaken():
@@ -104,12 +89,43 @@ def write_files(
                 changed.append(result)
             case WriteStat():
                 index.append(result)
+            case PartitionEntries():
+                by_partition.update(result)
+    if by_partition.ranges:
+        index += write_entries_by_partition(
+            context.state.fs, instant, metadata, by_partition, context.options, context.engine
+        )
     stores = []
     for store in context.index.stores:
         tables = [c.table for c in changed if c.index == store.kind.value]
         changes = Changes(tables, groups)
         stores.append(store.write(changes, instant.time, context.engine))
     return WrittenFiles(tuple(data), tuple(index), tuple(stores))
+
+
+def _entry_tasks(
+    context: WriteContext,
+    planned: PlannedWrite,
+    instant: Instant,
+    targets: Sequence[ShardTarget],
+    groups: tuple[FileGroupId, ...],
+) -> Iterator[EntryTask | EndTask]:
+    """The tasks that write the entries of a global record index, one a shard."""
+    fs, ended = context.state.fs, planned.replaced.ended
+    if not planned.shards:
+        for target, keys in zip(targets, ended, strict=False):
+            if keys is not None:
+                yield EndTask(fs, instant, target, keys)
+    for shard, route, lost in zip(
+        planned.shards, planned.assignment.routes, planned.lost, strict=True
+    ):
+        gone = ended[shard.shard] if ended else None
+        changes = planned.new or shard.delete_count or shard.entry_count
+        if targets and (changes or gone is not None):
+            target = targets[shard.shard]
+            yield EntryTask(
+                fs, instant, target, planned.parts, shard.tags, route, lost, groups, gone
+            )
 
 
 def _write_tasks(
@@ -139,9 +155,25 @@ def _change_tasks(context: WriteContext, planned: PlannedWrite) -> list[ChangeTa
     ]
 
 
+def _spill_tasks(
+    context: WriteContext, planned: PlannedWrite, groups: tuple[FileGroupId, ...]
+) -> list[SpillEntries]:
+    """The tasks that spill entries of a record index by partition."""
+    if context.index.records_by_partition is None:
+        return []
+    name = context.index.records_name
+    return [
+        SpillEntries(name, planned.parts, shard.tags, route, lost, groups, context.staging)
+        for shard, route, lost in zip(
+            planned.shards, planned.assignment.routes, planned.lost, strict=True
+        )
+        if planned.new or shard.delete_count or shard.entry_count
+    ]
+
+
 def perform(
-    task: WriteTask | EntryTask | EndTask | ChangeTask,
-) -> list[Written] | WriteStat | Changed | Overtaken | None:
+    task: WriteTask | EntryTask | EndTask | ChangeTask | SpillEntries,
+) -> list[Written] | WriteStat | Changed | PartitionEntries | Overtaken | None:
     """Run one task of a write, on a worker."""
     match task:
         case WriteTask():
@@ -152,6 +184,8 @@ def perform(
             return end_entries(task)
         case ChangeTask():
             return spill_changes(task)
+        case SpillEntries():
+            return spill_entries(task)
 
 
 def _file_plan(context: WriteContext, planned: PlannedWrite, instant: Instant) -> FilePlan:

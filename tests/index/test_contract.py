@@ -135,7 +135,8 @@ def test_clustered_records_are_found(index: Indexed) -> None:
 def test_records_of_other_writers_are_found(index: Indexed) -> None:
     table = index.table()
     table.upsert(batch(range(12), 1))
-    other = Indexed(IndexKind.GLOBAL_SIMPLE).table(fs=table._fs, index__type="GLOBAL_SIMPLE")
+    kind = IndexKind.SIMPLE if index.kind.traits.by_partition else IndexKind.GLOBAL_SIMPLE
+    other = Indexed(kind).table(fs=table._fs, index__type=kind.option)
     other.upsert(batch(range(6, 20), 2))
     other.delete(keys=keys(1, 19))
     table.upsert(batch([0, 1, 19, 25], 3))

@@ -26,7 +26,8 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
-KINDS = [kind for kind in IndexKind if kind is not IndexKind.HBASE]  # which needs a server
+# HBase needs a server; tests/write/test_partitioned_record_index.py is about that index
+KINDS = [kind for kind in IndexKind if kind is not IndexKind.HBASE and not kind.traits.by_partition]
 OTHERS = [kind for kind in KINDS if not kind.is_record_index]
 ONE_PLACE = (IndexKind.BUCKET, IndexKind.ROCKSDB)  # where a key can be in their eyes
 GLOBAL = [IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE]

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.interop
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 OWN = (
     IndexKind.RECORD,
+    IndexKind.PARTITIONED_RECORD,
     IndexKind.ELASTIC,
     IndexKind.ROCKSDB,
     IndexKind.HBASE,

@@ -154,7 +154,7 @@ MUTANTS = (
         "(retained < 2)]", CLEAN),
     _in("formats/log_file.py", "believe one of a block's two lengths",
         "if _I64.unpack_from(tail)[0] != length + len(MAGIC):", "if False:", CATCHERS),
-    _in("metadata/reader.py", "an index that lost a log is believed",
+    _in("metadata/group_checks.py", "an index that lost a log is believed",
         "        if sizes.get(stat.path, -1) < stat.size_bytes:\n", "        if False:\n", DOCTOR),
     _in("formats/log_scan.py", "rolled back entries of the index are believed",
         'by_instant.pop(placed.block.target_instant or "", None)', "pass", PLANS),

@@ -419,6 +419,17 @@ def metadata_files(
     return seen
 
 
+def partition_groups(given: Given) -> Any:
+    """File groups of each partition in the record index of a new table, after a hundred rows."""
+    version = {"hoodie.write.table.version": "9"}
+    made = table({**version, **given}, index=IndexKind.SIMPLE)
+    made.upsert(rows(range(100), 1))
+    opened = table({}, fs=made._fs)
+    if "record_index" not in opened.config.metadata_partitions:
+        return {}
+    return opened._state().locations.group_counts  # type: ignore[union-attr]
+
+
 def built_index(given: Given) -> Any:
     """File groups of a record index that a write builds for the hundred rows of a table."""
     made = table({}, index=IndexKind.BLOOM)

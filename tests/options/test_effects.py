@@ -220,6 +220,15 @@ CASES: dict[str, Case] = {
     "hoodie.metadata.global.record.level.index.max.filegroup.count": Case(
         see.built_index, "3", None, {"hoodie.metadata.record.index.max.filegroup.size": "480"}
     ),
+    "hoodie.metadata.record.level.index.enable": Case(see.partition_groups, "true"),
+    "hoodie.metadata.record.level.index.min.filegroup.count": Case(
+        see.partition_groups, "3", None, {"hoodie.metadata.record.level.index.enable": "true"}
+    ),
+    "hoodie.metadata.record.level.index.max.filegroup.count": Case(
+        see.partition_groups, "2", None,
+        {"hoodie.metadata.record.level.index.enable": "true",
+         "hoodie.metadata.record.index.max.filegroup.size": "480"},
+    ),
     "hoodie.metadata.record.index.growth.factor": Case(
         see.built_index, "4", "1", {"hoodie.metadata.record.index.max.filegroup.size": "480"}
     ),

@@ -33,9 +33,10 @@ def test_no_module_checks_which_kind_an_index_is() -> None:
 
 TABLE = {
     "is_global": "record global_bloom global_simple rocksdb hbase elastic",
-    "is_record_index": "record elastic",
+    "is_record_index": "record partitioned_record elastic",
+    "by_partition": "partitioned_record",
     "is_store": "rocksdb hbase",
-    "stores_entries": "record rocksdb hbase elastic",
+    "stores_entries": "record partitioned_record rocksdb hbase elastic",
     "is_default": "record",
     "grows": "elastic",
     "names_places": "bucket",

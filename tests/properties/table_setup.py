@@ -138,7 +138,8 @@ def of_index(index: IndexKind, *, kind: TableType, facts: bool, has_record_index
 def setups(draw: st.DrawFn) -> Setup:
     """has_record_index: in addition to a global index; consistent hashing for a bucket index."""
     kind = draw(st.sampled_from(list(TableType)))
-    index = draw(st.sampled_from([kind for kind in IndexKind if kind is not IndexKind.HBASE]))
+    apart = (IndexKind.HBASE, IndexKind.PARTITIONED_RECORD)
+    index = draw(st.sampled_from([kind for kind in IndexKind if kind not in apart]))
     moves, facts = draw(st.booleans()), draw(st.booleans())
     given = {
         "hoodie.record.index.update.partition.path": moves,

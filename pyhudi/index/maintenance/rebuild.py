@@ -42,7 +42,7 @@ from pyhudi.metadata.definitions import define_record_index
 from pyhudi.metadata.elastic.create import drop_elastic
 from pyhudi.metadata.file_writers import HFILE, write_base_in_chunks
 from pyhudi.metadata.hfile_slices import MapSlice, StoredFile
-from pyhudi.metadata.payloads import RECORD_INDEX
+from pyhudi.metadata.payloads import RECORD_INDEX, MetadataPartition
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.locations import encode_locations
@@ -51,6 +51,7 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import DurableStaging, FileStaged
+from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.clock import epoch_millis
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import State
@@ -107,9 +108,13 @@ class Built:
     reused: int
 
 
-def plan_build(state: TableState, hash: KeyHash) -> BuildPlan:
-    """The plan of a build.  Cost: one listing.  Changes nothing."""
-    slices = state.view().latest_slices()
+def plan_build(
+    state: TableState, hash: KeyHash, slices: Sequence[FileSlice] | None = None
+) -> BuildPlan:
+    """The plan of a build.  slices: those to index; None: all.  Cost: one listing.  Changes
+    nothing."""
+    if slices is None:
+        slices = state.view().latest_slices()
     store = DurableStaging(state.fs, f"{TEMP}/{BUILD_FOLDER}-{hash.facts.replace(' ', '-')}")
     tasks = run_tasks(state, slices, hash, store) if slices else []
     found = store.found()
@@ -150,19 +155,35 @@ def build_now(
     config = define_record_index(state.fs, unlist(state.fs, config, RECORD_INDEX))
 
     def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
-        moves = [_Move(target, file, time) for file in made.files if file.entries]
-        stats = in_waves(engine, _moved, moves, "swap", report)
-        used = {stat.path for stat in stats}
-        there = (f.path for f in target.children(RECORD_INDEX.path) if f.name.endswith(HFILE))
-        target.delete(path for path in there if path not in used)  # of failed task attempts
-        return stats
+        return put_files([(RECORD_INDEX, made)], target, time, engine, report)
 
-    config = publish_partition(
-        state.fs, config, state.timeline, RECORD_INDEX, bucket_count, put
-    )  # fmt: skip
+    ids = [RECORD_INDEX.file_id(number) for number in range(bucket_count)]
+    config = publish_partition(state.fs, config, state.timeline, RECORD_INDEX, ids, put)
     drop_elastic(state.fs, config)
     made.forget(state.fs)
     return made.built
+
+
+def put_files(
+    made: Sequence[tuple[MetadataPartition, MadeFiles]],
+    target: FileSystem,
+    time: InstantTime,
+    engine: Engine,
+    report: ReportProgress,
+) -> list[WriteStat]:
+    """Copy built files into their place; returns their stats.  made: file groups and their files.
+    target: the metadata table."""
+    moves = [
+        _Move(target, groups, file, time)
+        for groups, files in made
+        for file in files.files
+        if file.entries
+    ]
+    stats = in_waves(engine, _moved, moves, "swap", report)
+    used = {stat.path for stat in stats}
+    there = (f.path for f in target.children(RECORD_INDEX.path) if f.name.endswith(HFILE))
+    target.delete(path for path in there if path not in used)  # of failed task attempts
+    return stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +208,20 @@ class MadeFiles:
 
 
 def build_files(
-    state: TableState, hash: KeyHash, root: str, engine: Engine, report: ReportProgress
+    state: TableState,
+    hash: KeyHash,
+    root: str,
+    engine: Engine,
+    report: ReportProgress,
+    *,
+    slices: Sequence[FileSlice] | None = None,
 ) -> MadeFiles:
     """The files of a new index, with the keys that readers of the table see now.
 
-    root: the folder of the index, relative to the table's.  The caller holds the lock.
+    root: the folder of the index, relative to the table's.  slices: those to index; None: all.
+    The caller holds the lock.
     """
-    plan = plan_build(state, hash)
+    plan = plan_build(state, hash, slices)
     runs = tuple(gather_keys(plan, engine, report))
     index_fs = state.fs.sub(root)
     folder = f"{TEMP}/{BUILD_FOLDER}-{_digest(plan, state)}"
@@ -315,6 +343,7 @@ def _check(
 @dataclass(frozen=True, slots=True)
 class _Move:
     fs: FileSystem
+    groups: MetadataPartition
     file: BucketFile
     time: InstantTime
 
@@ -323,10 +352,10 @@ def _moved(task: _Move) -> WriteStat:
     """Copy a bucket's file into its place."""
     number, file = task.file.number, task.file.file
     token = new_write_token(number)
-    name = BaseFileName(RECORD_INDEX.file_id(number), token, task.time, HFILE)
+    name = BaseFileName(task.groups.file_id(number), token, task.time, HFILE)
     copy_built(task.fs, file, join(RECORD_INDEX.path, str(name)))
     return first_stat(
-        RECORD_INDEX, number, name, entries=task.file.entries, size_bytes=file.size_bytes
+        task.groups, number, name, entries=task.file.entries, size_bytes=file.size_bytes
     )
 
 

@@ -28,3 +28,12 @@ def planned_groups(
     per_group = entries or max(1, rules.group_bytes // _ENTRY_BYTES)
     needed = min(ceil(rows * rules.growth / per_group), rules.groups_max)
     return max(at_least or options.shard_count, needed)
+
+
+def partition_group_count(rows: int, options: WriteOptions) -> int:
+    """Number of groups of a partition with these rows in an index by partition; 0 for no rows."""
+    if not rows:
+        return 0
+    size, limits = options.index_size, options.partition_groups
+    needed = ceil(rows * size.growth / max(1, size.group_bytes // _ENTRY_BYTES))
+    return max(limits.least, min(needed, limits.most))

@@ -25,13 +25,20 @@ from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.metadata.definitions import read_definitions
-from pyhudi.metadata.payloads import RECORD_INDEX
+from pyhudi.metadata.payloads import (
+    PARTITION_GROUP,
+    RECORD_INDEX,
+    SECONDARY_PREFIX,
+    MetadataPartition,
+)
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableConfig
 
-_GROUP: Final = re.compile(re.escape(RECORD_INDEX.prefix) + r"(.*)-(\d{4,9})-\d+", re.DOTALL)
+_SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^-]")
+"""Characters of partition paths that are escaped in file ids, as Apache Hudi does in paths, and
+the separator of file ids."""
 _POSITION: Final = "position"
 
 
@@ -44,28 +51,82 @@ def is_partitioned_record_index(fs: FileSystem, config: TableConfig) -> bool:
 
 
 def check_global(fs: FileSystem, config: TableConfig) -> None:
-    """Raise UnsupportedTableError for a record index by partition, which writes would leave
-    stale."""
+    """Raise UnsupportedTableError for a record index by partition, for what needs a global one."""
     if is_partitioned_record_index(fs, config):
         raise by_partition_error(fs)
 
 
-def check_global_files(fs: FileSystem) -> None:
-    """As `check_global`, by the names of the files: for tables with damaged definitions."""
-    names = (
-        parse_data_file(each.name) for each in fs.children(f"{METADATA_TABLE}/{RECORD_INDEX.path}")
-    )
-    if any(name is not None and _GROUP.fullmatch(name.file_id) for name in names):
-        raise by_partition_error(fs)
+def check_by_partition(fs: FileSystem, config: TableConfig) -> None:
+    """Raise UnsupportedTableError for a record index by partition with a secondary index, whose
+    entries have no partition."""
+    if is_partitioned_record_index(fs, config):
+        check_no_secondary(fs, config)
+
+
+def check_no_secondary(fs: FileSystem, config: TableConfig) -> None:
+    """Raise UnsupportedTableError for a table with a secondary index, if the record index is, or is
+    to be, by partition."""
+    secondary = sorted(p for p in config.metadata_partitions if p.startswith(SECONDARY_PREFIX))
+    if secondary:
+        raise UnsupportedTableError(
+            "a secondary index needs a global record index, not one by partition",
+            path=fs.url, index=secondary[0], hint=f"run table.index.drop({secondary[0]!r})",
+        )  # fmt: skip
+
+
+def defined_by_partition(fs: FileSystem, config: TableConfig) -> bool:
+    """As `is_partitioned_record_index`, for a table whose metadata table is lost or damaged: by the
+    index definitions, or the names of the index's files where those are damaged."""
+    if not config.layout.index_version:
+        return False
+    try:
+        definition = read_definitions(fs, config).get(RECORD_INDEX.path)
+    except CorruptFileError:
+        definition = None
+    if definition is None:
+        return bool(stored_group_counts(fs))
+    options = definition.get("indexOptions")
+    return isinstance(options, dict) and options.get("isPartitioned") == "true"
+
+
+def stored_group_counts(fs: FileSystem) -> dict[str, int]:
+    """The number of file groups of each partition, by the names of the index's files."""
+    counts: dict[str, int] = {}
+    for each in fs.children(f"{METADATA_TABLE}/{RECORD_INDEX.path}"):
+        name = parse_data_file(each.name)
+        match = None if name is None else PARTITION_GROUP.fullmatch(name.file_id)
+        if match is not None:
+            partition = unquote(match[1])
+            counts[partition] = max(counts.get(partition, 0), int(match[2]) + 1)
+    return counts
 
 
 def by_partition_error(fs: FileSystem) -> UnsupportedTableError:
     """The error for what a record index by partition does not have."""
     return UnsupportedTableError(
-        "the record index of the table is by partition and can only be read", path=fs.url,
-        hint="table.index.lookup() reads it; to write with hoodie.index.type=SIMPLE or BLOOM, run "
-        "table.index.drop('record_index') first",
+        "not available for a record index by partition", path=fs.url,
+        hint="for a global index, where every key is unique, run table.index.drop('record_index') "
+        "and table.index.rebuild(kind='record')",
     )  # fmt: skip
+
+
+def partition_groups(partition: str) -> MetadataPartition:
+    """The file groups of a data partition.  partition: its path."""
+    escaped = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", partition)
+    return MetadataPartition(RECORD_INDEX.path, f"{RECORD_INDEX.prefix}{escaped}-")
+
+
+def groups_as(file_id: str) -> MetadataPartition:
+    """The file groups of the data partition of one of them, by the same prefix."""
+    return MetadataPartition(RECORD_INDEX.path, file_id.rsplit("-", 2)[0] + "-")
+
+
+def partition_of_group(file_id: str) -> str:
+    """The data partition of a file group.  Raises CorruptFileError for another format."""
+    match = PARTITION_GROUP.fullmatch(file_id)
+    if match is None:
+        raise _incomplete(file_id)
+    return unquote(match[1])
 
 
 def slices_by_partition(slices: Iterable[FileSlice]) -> dict[str, tuple[FileSlice, ...]]:
@@ -75,7 +136,7 @@ def slices_by_partition(slices: Iterable[FileSlice]) -> dict[str, tuple[FileSlic
     """
     found: dict[str, dict[int, FileSlice]] = {}
     for each in slices:
-        match = _GROUP.fullmatch(each.file_id)
+        match = PARTITION_GROUP.fullmatch(each.file_id)
         if match is None:
             raise _incomplete(each.file_id)
         found.setdefault(unquote(match[1]), {})[int(match[2])] = each
@@ -104,6 +165,11 @@ class PartitionedRecordIndex:
 
     def __init__(self, by_partition: Mapping[str, RecordIndex]) -> None:
         self.by_partition = by_partition
+
+    @property
+    def group_counts(self) -> dict[str, int]:
+        """The number of file groups of each partition."""
+        return {name: index.shard_count for name, index in self.by_partition.items()}
 
     def lookup(
         self,

@@ -156,7 +156,7 @@ class RecordIndex:
 
     def _by_bucket(self, keys: pa.Array, engine: Engine | None) -> list[LayerMatches]:
         """Run one task per bucket, which searches its file groups in turn, newest first."""
-        cuts = _cuts(keys, self.hash)
+        cuts = keys_by_bucket(keys, self.hash)
         tasks = [LookupTask(self._fs, self.shards[n], some) for n, some, _ in cuts]
         if engine is None or len(tasks) < 2:
             answers = [_look_up_shard(task) for task in tasks]
@@ -175,7 +175,7 @@ class RecordIndex:
         hashes = (*self.older_hashes, self.hash)
         shards = {(shard.group, shard.number): shard for shard in (*self.older, *self.shards)}
         for group in reversed(range(len(hashes))):
-            for number, some, at in _cuts(keys, hashes[group]):
+            for number, some, at in keys_by_bucket(keys, hashes[group]):
                 shard = shards[group, number]
                 for file_slice in reversed(shard.slices):
                     tasks.append(
@@ -197,7 +197,7 @@ class RecordIndex:
         return found
 
 
-def _cuts(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np.int64]]]:
+def keys_by_bucket(keys: pa.Array, hash: KeyHash) -> list[tuple[int, pa.Array, NDArray[np.int64]]]:
     """(bucket, its keys, their positions) of each bucket with at least one key."""
     if hash.count == 1:
         return [(0, keys, np.arange(len(keys), dtype=np.int64))] if len(keys) else []

@@ -40,22 +40,20 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.metadata.record.level.index.defer.init",
         "an index is built by the write that enables it", harmless=("false",),
     ),
-    refused(
-        "hoodie.metadata.record.level.index.max.filegroup.count",
-        "a record index by partition is read but not written",
-        "hoodie.metadata.global.record.level.index.max.filegroup.count",
+    honoured(
+        "hoodie.metadata.record.level.index.max.filegroup.count", count(1, 10_000),
+        "write.partition_groups.most", "of each partition in a partitioned record index",
         aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
     ),
-    refused(
-        "hoodie.metadata.record.level.index.min.filegroup.count",
-        "a record index by partition is read but not written",
-        "hoodie.metadata.global.record.level.index.min.filegroup.count",
+    honoured(
+        "hoodie.metadata.record.level.index.min.filegroup.count", count(1, 10_000),
+        "write.partition_groups.least", "of each partition in a partitioned record index",
         aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
     ),
-    refused(
-        "hoodie.metadata.record.level.index.enable",
-        "a record index by partition is read but not written",
-        "hoodie.metadata.global.record.level.index.enable", harmless=("false",),
+    honoured(
+        "hoodie.metadata.record.level.index.enable", FLAG, "write.keep_partitioned_index",
+        "true: a record index with file groups for each partition, where the table has none; an "
+        "existing one is always maintained",
     ),
     honoured("hoodie.metadata.index.column.stats.enable", FLAG, "write.facts.column_stats"),
     honoured(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.index.external_index import live_groups
-from pyhudi.index.selection import choose_index
+from pyhudi.index.selection import choose_index, listed_record_index
 from pyhudi.metadata.elastic.store import is_elastic
 from pyhudi.metadata.record_index.by_partition import check_global
 from pyhudi.options import IndexKind, Options
@@ -53,10 +53,12 @@ def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa
 
 def index_that_answers(state: TableState, options: Options) -> IndexKind:
     """The kind of index that lookups use."""
-    choice = choose_index(state.config, options.write)
+    choice = choose_index(state.fs, state.config, options.write)
     if choice is not None and choice.kind.is_store:
         return choice.kind
-    return IndexKind.ELASTIC if is_elastic(state.config) else IndexKind.RECORD
+    if is_elastic(state.config):
+        return IndexKind.ELASTIC
+    return listed_record_index(state.fs, state.config) or IndexKind.RECORD
 
 
 def differences(one: pa.Table, other: pa.Table) -> int:

@@ -16,11 +16,12 @@ from pyhudi.index.consistent_hashing import Ring, RingFinder
 from pyhudi.index.contract import Finder
 from pyhudi.index.external_index import EntryStore, live_groups
 from pyhudi.index.key_join import HitsFinder, ProbeWork, dealt
-from pyhudi.index.record import RecordFinder
+from pyhudi.index.record import PartitionFinder, RecordFinder
 from pyhudi.index.selection import IndexChoice
 from pyhudi.index.simple import join_slices
 from pyhudi.index.stated import StatedFinder
 from pyhudi.metadata.reader import MetadataTable
+from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import IndexKind, IndexRules
@@ -49,7 +50,7 @@ class WriteIndex:
 
     choice: IndexChoice
     rules: IndexRules
-    records: RecordIndex | None
+    records: RecordIndex | PartitionedRecordIndex | None
     hash: KeyHash
     metadata: MetadataTable | None = None
     stores: tuple[EntryStore, ...] = ()
@@ -59,6 +60,17 @@ class WriteIndex:
     def store(self) -> EntryStore:
         """The store that is queried."""
         return next(store for store in self.stores if store.kind is self.choice.kind)
+
+    @property
+    def records_by_partition(self) -> PartitionedRecordIndex | None:
+        """The record index if it is by partition."""
+        return self.records if isinstance(self.records, PartitionedRecordIndex) else None
+
+    @property
+    def records_name(self) -> str:
+        """The name of the record index in tags, if it is not the queried index."""
+        by_partition = self.records_by_partition is not None
+        return IndexKind.PARTITIONED_RECORD.value if by_partition else RECORDS
 
     @property
     def part_count(self) -> int:
@@ -80,10 +92,16 @@ class WriteIndex:
         name = self.choice.kind.value.replace("_", " ")
         if self.choice.bucket is not None and self.choice.bucket.is_consistent:
             name = "consistent-hashing bucket"
-        parts = "shards" if self.choice.kind.is_record_index else "parts"
+        by_shard = self.choice.kind.is_record_index and self.records_by_partition is None
+        parts = "shards" if by_shard else "parts"
         if self.queries_metadata:
             parts += ", ranges and filters from the metadata table"
         return f"{name} index, {self.part_count} {parts}: {self.choice.why}"
+
+    @property
+    def queries_records(self) -> bool:
+        """Whether the write looks up keys in a record index of Apache Hudi."""
+        return self.choice.kind.is_record_index and not self.choice.kind.traits.grows
 
     @property
     def queries_metadata(self) -> bool:
@@ -141,7 +159,7 @@ def tag_rows(
         for number in shards
     ]
     rows = sum(part.row_count for part in plan.parts)
-    is_small = rows <= _FEW_ROWS and index.choice.kind.traits.is_default and not additional
+    is_small = rows <= _FEW_ROWS and index.queries_records and not additional
     here = LocalEngine() if is_small and not engine.shares_memory else engine
     return here.run(tag_shard, tasks, label="tag")
 
@@ -166,7 +184,7 @@ def _finders(
         return _copies(index, plan, engine, where())
     if index.choice.kind.is_record_index:
         assert index.records is not None
-        return _Finders([RecordFinder(shard) for shard in index.records.shards])
+        return _Finders(_record_finders(index, plan))
     seen = where()
     if index.choice.kind.is_store:
         return _Finders(_of_store(index.store, index, plan, seen))
@@ -182,11 +200,29 @@ def _finders(
     return _Finders(probed, gathered, places)
 
 
+def _record_finders(index: WriteIndex, plan: TagPlan) -> Sequence[Finder]:
+    """Look-ups in the record index, by hash partition."""
+    parts = index.records_by_partition
+    if parts is None:
+        assert isinstance(index.records, RecordIndex)
+        return [RecordFinder(shard) for shard in index.records.shards]
+    everywhere = any(not part.has_paths for part in plan.parts)
+    touched = {path for part in plan.parts for path, _ in part.partition_counts}
+    shards = {
+        name: each.shards
+        for name, each in parts.by_partition.items()
+        if everywhere or name in touched
+    }
+    return [PartitionFinder(shards, everywhere)] * index.part_count
+
+
 def _copies(index: WriteIndex, plan: TagPlan, engine: Engine, where: Where) -> _Finders:
     """Find all rows of each key in the file groups, as an index has one entry per key."""
     shards = range(index.part_count)
-    gathered = engine.run(gather_shard, [GatherTask(plan, n, True) for n in shards], label="tag")
-    queried = _KeySearch(IndexKind.GLOBAL_BLOOM, True, gathered)
+    wide = plan.everywhere
+    gathered = engine.run(gather_shard, [GatherTask(plan, n, wide) for n in shards], label="tag")
+    kind = IndexKind.GLOBAL_BLOOM if wide else IndexKind.BLOOM
+    queried = _KeySearch(kind, wide, gathered)
     return _Finders(_probed(index, plan, engine, where, queried), gathered, is_other=True)
 
 
@@ -210,7 +246,7 @@ def _additional_finders(
     found: dict[str, Sequence[Finder]] = {}
     queried_kind, gathered = index.choice.kind, queried.gathered
     if index.records is not None and (queried.is_other or not queried_kind.is_record_index):
-        found[RECORDS] = [RecordFinder(shard) for shard in index.records.shards]
+        found[index.records_name] = _record_finders(index, plan)
     for store in index.stores:
         if queried.is_other or store.kind is not queried_kind:
             found[store.kind.value] = _of_store(store, index, plan, where())

@@ -242,6 +242,8 @@ def _entries(
     place = same[tags.home]
     match = (place >= 0) & np.isin(tags.at * width + place, known.rows * width + known.homes)
     ends = match if not task.plan.copies else (there != NEW) & _first_of_each(tags.at)
+    if task.plan.copies and not IndexKind(name).is_global:
+        ends = np.ones(len(there), np.bool_)  # in each partition; an entry may be removed twice
     changed = np.where(
         tags.action == RowAction.PUT, ~match, ends & (tags.action == RowAction.DELETE)
     )

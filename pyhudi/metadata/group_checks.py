@@ -1,0 +1,52 @@
+"""Checks that the file groups of a metadata partition are complete, and their files whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import METADATA_TABLE, join, parse_data_file
+from pyhudi.metadata.payloads import MetadataPartition
+from pyhudi.table.file_group_view import FileSlice
+from pyhudi.timeline.commit_metadata import WriteStat
+
+
+def in_group_order(
+    file_slices: Iterable[FileSlice], partition: MetadataPartition
+) -> tuple[FileSlice, ...]:
+    """Slices ordered by group number.  Raises CorruptFileError if one is missing."""
+    by_number: dict[int | None, FileSlice] = {}
+    count = 0
+    for file_slice in file_slices:
+        by_number[partition.number(file_slice.file_id)] = file_slice
+        count += 1
+    if count == 0 or by_number.keys() != set(range(count)):
+        raise CorruptFileError(
+            "the file groups of a metadata partition are incomplete",
+            partition=partition.path,
+            found=sorted(map(str, by_number)),
+            hint="rebuild the metadata table",
+        )
+    return tuple(by_number[number] for number in range(count))
+
+
+def check_whole(
+    file_slices: Iterable[FileSlice], written: Iterable[WriteStat], partition: MetadataPartition
+) -> None:
+    """Raise CorruptFileError if a file written to a slice is missing or truncated: with an index
+    that lost keys, the next write would insert them a second time."""
+    slices = {file_slice.file_id: file_slice for file_slice in file_slices}
+    for stat in written:
+        name = parse_data_file(stat.file_name)
+        file_slice = slices.get(stat.file_id) if stat.partition == partition.path else None
+        if file_slice is None or name is None or name.instant < file_slice.instant:
+            continue
+        sizes = {file.path: file.size_bytes for file in file_slice.files}
+        if sizes.get(stat.path, -1) < stat.size_bytes:
+            raise CorruptFileError(
+                "a file of the metadata table is missing or truncated",
+                path=join(METADATA_TABLE, stat.path),
+                size_bytes=sizes.get(stat.path),
+                written_bytes=stat.size_bytes,
+                hint="run table.metadata.rebuild() or pyhudi repair",
+            )
