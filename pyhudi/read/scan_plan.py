@@ -146,7 +146,13 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     )
     remaining = _skipped(moment, request, found, where, spec, values)
     spec = replace(spec, keys=remaining.keys)
-    tasks = [ReadTask(moment.fs, s, spec, values[s.partition]) for s in remaining.slices]
+    tasks = [
+        ReadTask(
+            moment.fs, s, spec, values[s.partition],
+            logged_only=window is not None and window.is_in_logs(s),
+        )
+        for s in remaining.slices
+    ]  # fmt: skip
     if window is not None and request.changes is not None and request.changes.hide_unchanged:
         tasks = against_before(state, window, tasks)
     return ScanPlan(

@@ -37,7 +37,8 @@ class Older:
 class ReadTask:
     """One slice to read.  Can be pickled if its file system can.
 
-    older: rows that these slices contain with equal columns are left out.
+    older: rows that these slices contain with equal columns are left out.  logged_only: unchanged
+    rows of the base file do not match the filter and are not read.
     """
 
     fs: FileSystem
@@ -46,6 +47,7 @@ class ReadTask:
     partition_values: Mapping[str, pa.Scalar]
     row_groups: tuple[int, ...] | None = None
     older: Older | None = None
+    logged_only: bool = False
 
     @property
     def is_one_file(self) -> bool:
@@ -72,6 +74,8 @@ def read_task(task: ReadTask) -> pa.Table:
     with _expiring(task):
         if task.older is not None:
             return _changed_rows(task, task.older)
+        if task.logged_only:
+            return read_logged(task)
         return read_slice(
             task.fs,
             task.slice,

@@ -161,6 +161,8 @@ def _reason_of_task(task: ReadTask) -> str:
         return "no base file"
     if task.older is not None:
         return "unchanged rows are left out"
+    if task.logged_only:
+        return "only the logs have rows of the range"
     if task.slice.source is not None:
         return "bootstrapped file"
     if not isinstance(base.name, BaseFileName) or base.name.extension != ".parquet":

@@ -46,6 +46,10 @@ BYTES_MIN: Final = "spark.pyhudi.read.logs.minBytes"
 """Property of the session: bytes of base files with logs from which Spark's reader is used."""
 
 _BYTES_MIN: Final = 64 << 20
+"""The default, plus `_BYTES_OF_LOGS` for each byte of logs: what Spark's reader saves must exceed
+the cost of another job and of a second merge of the logs."""
+
+_BYTES_OF_LOGS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,13 @@ def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFr
 def _readers(
     spark: SparkSession, state: TableState, plan: ScanPlan, access: StoreAccess
 ) -> Readers:
-    bytes_min = int(spark.conf.get(BYTES_MIN, None) or _BYTES_MIN)
+    bytes_min = int(spark.conf.get(BYTES_MIN, None) or _default_bytes_min(plan))
     return choose_readers(state, plan, bytes_min=bytes_min, access=access)
+
+
+def _default_bytes_min(plan: ScanPlan) -> int:
+    logs = sum(task.slice.log_bytes for task in plan.tasks if task.slice.base)
+    return _BYTES_MIN + _BYTES_OF_LOGS * logs
 
 
 def _access(spark: SparkSession, plan: ScanPlan) -> StoreAccess:

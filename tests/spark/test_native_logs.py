@@ -189,3 +189,34 @@ def test_bitmaps_of_row_numbers() -> None:
     assert salt_for(["a", "b"]) == ""
     assert salt_for(["a", "a"]) is None
     assert salt_for(["a b"]) is None
+
+
+def test_logs_raise_the_size_from_which_sparks_reader_is_used(spark: Any, tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 1]})
+    local = pyhudi.create_table(
+        tmp_path / "t", rows.schema, record_key="id", ordering="ts", table_type="mor"
+    )
+    local.upsert(rows)
+    local.upsert(rows.slice(1))
+    (task,) = local.scan().plan.tasks
+    assert task.slice.log_bytes
+    spark.conf.unset(BYTES_MIN)
+    (chosen,) = hudi.open_table(spark, tmp_path / "t").explain().readers
+    assert chosen.reader is Reader.PYHUDI
+    assert f" {(64 << 20) + 3 * task.slice.log_bytes} bytes" in chosen.reason
+
+
+def test_base_files_older_than_the_range_are_not_read(spark: Any, tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 1]})
+    local = pyhudi.create_table(
+        tmp_path / "t", rows.schema, record_key="id", ordering="ts", table_type="mor"
+    )
+    local.upsert(rows)
+    local.upsert(rows.slice(1))
+    since = local.timeline.commits.instants[0].time
+    table = hudi.open_table(spark, tmp_path / "t")
+    (chosen,) = table.explain(since=since).readers
+    assert (chosen.reader, chosen.reason) == (Reader.PYHUDI, "only the logs have rows of the range")
+    assert [row["id"] for row in table.changes(since).collect()] == ["b"]
+    (chosen,) = table.explain(since="000").readers
+    assert chosen.reader is Reader.SPARK_AND_LOGS

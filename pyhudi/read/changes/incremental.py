@@ -132,6 +132,15 @@ class ChangeWindow:
         found = [newest[g] for g in sorted(newest) if g not in gone and self.allows(g.partition)]
         return found if self.state.sources is None else self.state.sources.attach(found)
 
+    def is_in_logs(self, slice: FileSlice) -> bool:
+        """Whether only the logs of a slice can contain rows of the range: a base file has rows of
+        its own commit and of earlier ones."""
+        base = slice.base
+        if base is None or not slice.logs or slice.source is not None or not self.commits:
+            return False
+        is_parquet = isinstance(base.name, BaseFileName) and base.name.extension == ".parquet"
+        return is_parquet and base.name.instant < min(instant.time for instant, _ in self.commits)
+
     def trimmed(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
         """The slices without files that cannot affect a row of the range.
 
