@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
+import pyhudi
 import pyhudi.health.doctor
 from pyhudi import errors
 from pyhudi.errors import PyhudiError
@@ -59,8 +64,55 @@ def test_every_error_code_is_described_with_its_class() -> None:
     assert described == error_classes()
 
 
+def expected_alone(tests: str) -> set[str]:
+    """Classes that some `pytest.raises` expects, not as one of several."""
+    return set(re.findall(r"\braises\(\s*(?:\w+\.)*(\w+Error)\b", tests))
+
+
 def test_every_error_code_is_raised_by_a_test() -> None:
-    """As its class in `pytest.raises`; the base class is raised nowhere."""
+    """As its class alone in `pytest.raises`, or below; the base class is raised nowhere."""
     tests = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "tests").rglob("*.py")))
-    raised = set(re.findall(r"\b(\w+Error)\b", "\n".join(re.findall(r"raises\([^)]*\)", tests))))
-    assert set(error_classes().values()) - raised <= {"PyhudiError"}
+    assert set(error_classes().values()) - expected_alone(tests) <= {"PyhudiError"}
+    assert not expected_alone("raises((UserError, OptionError)) raises(\nKeyError)") - {"KeyError"}
+
+
+def test_every_error_with_subclasses_is_raised_itself(tmp_path: Path) -> None:
+    """`pytest.raises` of such a class would also be satisfied by a subclass."""
+    reached: dict[type[PyhudiError], Callable[[Path], object]] = {
+        errors.UserError: lambda path: made(path).head(-1),
+        errors.StorageError: lambda path: made(path / ("x" * 300)),
+        errors.WriteConflictError: overtaken_upsert,
+    }
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    bases = {k for k in kinds if issubclass(k, PyhudiError) and k.__subclasses__()}
+    bases = {k for k in bases if k.__module__ == "pyhudi.errors" and k is not PyhudiError}
+    assert bases == reached.keys()
+    for kind, reach in reached.items():
+        with pytest.raises(kind) as raised:
+            reach(tmp_path / kind.__name__)
+        assert raised.value.code == kind.code, raised.value
+
+
+ROWS = pa.table({"id": ["a"], "v": [1]})
+
+
+def made(path: Path) -> pyhudi.Table:
+    table = pyhudi.create_table(path, ROWS.schema, record_key="id")
+    table.upsert(ROWS)
+    return table
+
+
+def overtaken_upsert(path: Path) -> object:
+    """An upsert without retries, during which another writer changes the same record."""
+    made(path)
+    options = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.num.retries.on.conflict.failures": 0,
+    }
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        pyhudi.open_table(path, options=options).upsert(ROWS)
+        yield from ROWS.to_batches()
+
+    rows = pa.RecordBatchReader.from_batches(ROWS.schema, batches())
+    return pyhudi.open_table(path, options=options).upsert(rows)
