@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Final
 
 from pyhudi.errors import CorruptFileError, FileMissingError
-from pyhudi.filenames import archive_number
+from pyhudi.filenames import PROPERTIES, archive_number
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.archive_files import has_history
+
+ARCHIVE_FOLDER: Final = "hoodie.archivelog.folder"
+ARCHIVE_FOLDERS: Final = ("archived", "history")
+"""Names of the folder in versions up to 6, and since 8."""
 
 
 def check_archive(inventory: TableInventory) -> Iterator[Finding]:
@@ -40,6 +47,35 @@ def check_archive(inventory: TableInventory) -> Iterator[Finding]:
         assert inventory.archive.commits is not None
     except (CorruptFileError, FileMissingError) as broken:
         yield _torn(str(broken.facts.get("path") or folder), broken.what)
+
+
+def archive_elsewhere(fs: FileSystem, config: TableConfig) -> str | None:
+    """The name of the folder that has the archive of a table of version 6 if the one that the
+    properties name has none, as after a downgrade by Apache Hudi 1.x; else None."""
+    if config.layout.timeline_version != 1 or _archives(fs, config.archive_folder):
+        return None
+    others = (name for name in ARCHIVE_FOLDERS if f".hoodie/{name}" != config.archive_folder)
+    return next((name for name in others if _archives(fs, f".hoodie/{name}")), None)
+
+
+def _archives(fs: FileSystem, folder: str) -> bool:
+    return any(archive_number(info.name) is not None for info in fs.children(folder))
+
+
+def check_archive_folder(inventory: TableInventory) -> Iterator[Finding]:
+    """An archived timeline that the properties do not name, so that readers do not see it."""
+    config = inventory.config
+    name = archive_elsewhere(inventory.fs, config)
+    if name is not None:
+        yield Finding(
+            "archive-folder",
+            Severity.ERROR,
+            PROPERTIES,
+            f"the archived timeline is in .hoodie/{name}, the properties state another folder",
+            f"{ARCHIVE_FOLDER}={config.archive_folder.removeprefix('.hoodie/')}",
+            "repair states the folder that has it",
+            RepairAction.ARCHIVE_FOLDER,
+        )
 
 
 def _check_history(inventory: TableInventory) -> Iterator[Finding]:

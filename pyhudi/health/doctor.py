@@ -12,7 +12,7 @@ from pyhudi.errors import (
     TableNotFoundError,
 )
 from pyhudi.filenames import HOODIE
-from pyhudi.health.archive_checks import check_archive
+from pyhudi.health.archive_checks import check_archive, check_archive_folder
 from pyhudi.health.data_files import (
     check_files,
     check_partition_metafiles,
@@ -38,6 +38,7 @@ Check = Callable[[TableInventory], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
     check_payload_class,
+    check_archive_folder,
     check_instants,
     check_paths,
     check_partition_metafiles,

@@ -22,6 +22,7 @@ class RepairAction(Enum):
 
     PROPERTIES = "the properties are restored from their backup or copy"
     PAYLOAD_CLASS = "the payload class is added to the properties"
+    ARCHIVE_FOLDER = "the properties state the folder of the archived timeline"
     RECOMPLETE = "the instant's file is reconstructed from its plan and its files"
     FORGET = "the instant's files are moved out of the timeline"
     ROLL_BACK = "the pending write is rolled back"

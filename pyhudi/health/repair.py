@@ -1,7 +1,7 @@
 """Repair of the problems in a diagnosis: planned first, then executed.  Idempotent.
 
 ```
-properties -> payload class -> files of the timeline
+properties -> payload class, archive folder -> files of the timeline
 -> interrupted rebuild completed, failed writes rolled back
 -> leftovers deleted -> replaced groups removed -> metafiles
 -> damaged and orphan files moved out -> metadata table rebuilt
@@ -22,6 +22,7 @@ from typing import Any
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import PyhudiError, UserError
 from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES
+from pyhudi.health.archive_checks import ARCHIVE_FOLDER, archive_elsewhere
 from pyhudi.health.commit_reconstruction import (
     compaction_plan_of,
     completed_instant,
@@ -168,6 +169,8 @@ def _execute(
                 notes += _restore_properties(fs)
             case RepairAction.PAYLOAD_CLASS:
                 _add_payload_class(fs)
+            case RepairAction.ARCHIVE_FOLDER:
+                _state_archive_folder(fs)
             case RepairAction.SWEEP:
                 delete_leftovers(fs, paths)
             case RepairAction.METADATA:
@@ -198,6 +201,13 @@ def _restore_properties(fs: FileSystem) -> list[str]:
 def _add_payload_class(fs: FileSystem) -> None:
     config = load_config(fs)
     store_config(fs, config.with_properties(mode_properties(config.merge_mode, config.version)))
+
+
+def _state_archive_folder(fs: FileSystem) -> None:
+    config = load_config(fs)
+    name = archive_elsewhere(fs, config)
+    if name is not None:
+        store_config(fs, config.with_properties({ARCHIVE_FOLDER: name}))
 
 
 def _repair_files(
