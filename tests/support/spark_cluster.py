@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.zookeeper import free_port
 
 _HOSTS = ("127.0.0.2", "127.0.0.3")
-_UP_SECONDS = 60
+_UP_SECONDS = 120
 
 
 @contextmanager
