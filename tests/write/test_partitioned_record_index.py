@@ -351,3 +351,19 @@ def test_a_global_index_becomes_one_by_partition_but_not_the_reverse(tmp_path: P
     with pytest.raises(UnsupportedTableError, match="by partition"):
         again(table).index.create("secondary", "v")
     check(table, rows)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_discarded_write_leaves_no_group_and_a_published_one_does(kind: str) -> None:
+    table, rows = opened(kind), rows_of(kind)
+    given = pa.concat_tables([batch([1, 81], "pb", "c"), batch([1, 81], "p-x", "x")])
+    deferred = table.upsert(given, publish=False)
+    assert group_files(table._fs, "p%2Dx")
+    check(table, rows)
+    table.discard(str(deferred.instant))
+    assert not group_files(table._fs, "p%2Dx")
+    check(table, rows)
+    table.publish(str(again(table).upsert(given, publish=False).instant))
+    for partition, value in (("pb", "c"), ("p-x", "x")):
+        put(rows, [1, 81], partition, value)
+    check(table, rows)
