@@ -21,8 +21,7 @@ _UNPRINTABLE: Final = re.compile(
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _CARD: Final = "font-family:system-ui,sans-serif;max-width:60em;overflow-x:auto"
-_TABLE: Final = "border-collapse:collapse;margin:.4em 0;font-variant-numeric:tabular-nums"
-_CELL: Final = "text-align:left;vertical-align:top;padding:.15em 1em .15em 0"
+_TABLE: Final = "margin:.4em 0;text-align:left;font-variant-numeric:tabular-nums"
 
 
 def escaped(value: object) -> str:
@@ -86,10 +85,9 @@ def moment_text(time: str) -> str:
 
 def rows_html(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table of a notebook's output: headings and escaped cells."""
-    cell = f'<td style="{_CELL}">'
-    heads = "".join(f'<th scope="col" style="{_CELL}">{escaped(name)}</th>' for name in names)
+    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in names)
     body = "".join(
-        "<tr>" + "".join(f"{cell}{escaped(value)}</td>" for value in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{escaped(value)}</td>" for value in row) + "</tr>" for row in rows
     )
     head = f"<thead><tr>{heads}</tr></thead>"
     return f'<table style="{_TABLE}">{head}<tbody>{body}</tbody></table>'
@@ -98,8 +96,7 @@ def rows_html(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def facts_html(facts: Mapping[str, object]) -> str:
     """A table of names and escaped values."""
     rows = "".join(
-        f'<tr><th scope="row" style="{_CELL}">{escaped(name)}</th>'
-        f'<td style="{_CELL}">{escaped(value)}</td></tr>'
+        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(value)}</td></tr>'
         for name, value in facts.items()
     )
     return f'<table style="{_TABLE}"><tbody>{rows}</tbody></table>'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.keygen.key_values import key_texts, one_key_text
 from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
 from pyhudi.keygen.table_key_rule import rule_of
+from pyhudi.markup import card_html, facts_html
 from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.operations.create import create
 from pyhudi.options import Options, parse_options
@@ -446,5 +446,5 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
 
     def _repr_html_(self) -> str:
         config = self.config
-        facts = (config.name, config.table_type.value, f"version {config.version}", self._fs.url)
-        return f"<b>{html.escape(' · '.join(facts))}</b>{self.timeline._repr_html_()}"
+        title = f"{config.name}: {config.table_type.value}, version {config.version}"
+        return card_html(title, facts_html({"path": self._fs.url})) + self.timeline._repr_html_()

@@ -29,6 +29,7 @@ from pyhudi.cli.indexes import index
 from pyhudi.cli.measurement.bench import bench
 from pyhudi.cli.output import explain, print_error
 from pyhudi.cli.pages.report import report
+from pyhudi.cli.pages.top import top
 from pyhudi.errors import PyhudiError
 
 
@@ -67,6 +68,7 @@ for command in (
     care.doctor,
     care.repair,
     report,
+    top,
     care.metadata,
     services.restore,
     care.services,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
+
+from pyhudi.markup import card_html, plural, rows_html
+
+_SHOWN: Final = 200
+"""Findings in the output of a notebook."""
 
 
 class Severity(Enum):
@@ -101,16 +105,16 @@ class Diagnosis:
         )
 
     def _repr_html_(self) -> str:
-        rows = [("severity", "code", "path", "what", "why", "what to do")]
-        rows += [(f.severity.value, f.code, f.path, f.what, f.why, f.advice) for f in self.findings]
-        verdict = "no problems found" if self.is_healthy else f"{len(self.problems)} problems"
-        return f"<b>{html.escape(self.path)}: {verdict}</b><table>{_html_rows(rows)}</table>"
-
-
-def _html_rows(rows: Iterable[tuple[str, ...]]) -> str:
-    return "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
+        heads = ("severity", "code", "path", "what", "why", "what to do")
+        rows = [
+            (f.severity.value, f.code, f.path, f.what, f.why, f.advice)
+            for f in self.findings[:_SHOWN]
+        ]
+        left = len(self.findings) - len(rows)
+        verdict = "no problems found" if self.is_healthy else plural(len(self.problems), "problem")
+        tables = (rows_html(heads, rows),) if rows else ()
+        note = f"{left:,} more findings are not shown." if left else ""
+        return card_html(f"{self.path}: {verdict}", *tables, note=note)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -119,7 +118,7 @@ class Scan(ArrowRows):
         return f"Scan({', '.join(named)})"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self.plan))}</pre>"
+        return self.plan._repr_html_()
 
 
 def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBatch]:

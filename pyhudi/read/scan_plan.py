@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import SnapshotExpiredError, UserError
+from pyhudi.markup import bytes_text, card_html, count_text, facts_html, plural
 from pyhudi.read.changes.incremental import (
     ChangeRange,
     ChangeWindow,
@@ -65,6 +66,9 @@ class ScanRequest:
     empty_before_first: bool = False
 
 
+_FELL_BACK: Final = "files of the range were cleaned: rows written later are left out"
+
+
 @dataclass(frozen=True)
 class ScanPlan:
     """What a scan will read."""
@@ -80,6 +84,25 @@ class ScanPlan:
     skipped_by: Mapping[str, int] = field(default_factory=dict)
     fell_back: bool = False
     index_notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        slices = [task.slice for task in self.tasks]
+        skipped = {f"skipped by the {by}": count_text(n) for by, n in self.skipped_by.items()}
+        facts = {
+            "columns": ", ".join(self.schema.names),
+            "filter": "none" if self.where is None else self.where,
+            "as of": self.limit or "now",
+            "partitions read": f"{self.partitions_read:,} of {self.partition_count:,}",
+            "file slices read": plural(len(slices), "file slice"),
+            "of these with logs": count_text(sum(1 for s in slices if s.logs)),
+            "file groups skipped": count_text(self.groups_skipped),
+            **skipped,
+            "files": plural(sum(len(s.files) for s in slices), "file"),
+            "size": bytes_text(sum(s.size_bytes for s in slices)),
+            "listed by": self.listed_by,
+        }
+        notes = (*self.index_notes, *([_FELL_BACK] * self.fell_back))
+        return card_html("Scan", facts_html(facts), note="; ".join(notes))
 
     def __str__(self) -> str:
         slices = [task.slice for task in self.tasks]

@@ -35,6 +35,7 @@ margin:1.25rem 0 0;padding:0;list-style:none}
 font-variant-numeric:tabular-nums}
 .tile.warning b{color:var(--w)}.tile.error b{color:var(--e)}
 section{margin:2.5rem 0 0;padding-top:1.25rem;border-top:1px solid var(--line)}
+main>section:first-child{margin-top:.75rem;border-top:0}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));
 gap:.5rem 2rem}
 figure{margin:1.1rem 0 0;min-width:0}
@@ -56,6 +57,7 @@ color:var(--muted);border-bottom:1px dashed var(--line)}
 border-top:1px solid var(--line);padding:.15rem 0}
 .lane span{font-size:.875rem;display:flex;justify-content:space-between;gap:.5rem}
 .lane svg{display:block;width:100%;height:1.75rem}
+.lanes+.axis{margin-left:10.75rem}
 .lane b{font-weight:600;font-variant-numeric:tabular-nums}
 details{margin:.4rem 0 0;font-size:.875rem}
 summary{cursor:pointer;color:var(--link);width:max-content}
@@ -83,7 +85,8 @@ padding:.75rem 1rem;margin-top:.9rem}
 margin-top:.9rem;overflow-wrap:anywhere}
 footer{margin-top:3rem;padding-bottom:2.5rem}
 @media (max-width:40rem){header,main,footer,nav{padding-left:1rem;padding-right:1rem}
-.lane{grid-template-columns:1fr;gap:.1rem}.lane span{justify-content:flex-start}
+.lane{grid-template-columns:1fr;gap:.1rem}.lanes+.axis{margin-left:0}
+.lane span{justify-content:flex-start}
 .tiles{grid-template-columns:1fr 1fr}
 .axis{font-size:.75rem}.bar{width:4rem}}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--text:#000;--muted:#444;

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from pyhudi.markup import card_html, count_text, moment_text, plural, rows_html
 from pyhudi.records import InstantTime
 from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, Action, Instant, State
 
+_SHOWN: Final = 20
+"""Instants in the output of a notebook."""
 _WORDS: Final = {action: completed.value for action, completed in COMPLETES_AS.items()}
 
 
@@ -101,8 +104,9 @@ class Timeline:
         return self.where(None, State.REQUESTED, State.INFLIGHT)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{i.time}</td><td>{i.action.value}</td><td>{i.state.name.lower()}</td></tr>"
-            for i in self.instants[-50:]
-        )
-        return f"<table><tr><th>time</th><th>action</th><th>state</th></tr>{rows}</table>"
+        shown = self.instants[-_SHOWN:]
+        rows = ((i.time, moment_text(i.time), i.action.value, i.state.name.lower()) for i in shown)
+        count = plural(len(self), "instant")
+        title = f"Timeline: {count}, {count_text(len(self.pending))} pending"
+        note = f"The newest {len(shown)} of {count}." if len(self) > len(shown) else ""
+        return card_html(title, rows_html(("instant", "time", "action", "state"), rows), note=note)

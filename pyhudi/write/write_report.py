@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+from pyhudi.markup import card_html, facts_html, value_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,9 @@ class WriteReport:
         }
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{html.escape(str(value))}</td></tr>"
+        shown = {
+            name.replace("_", " "): value_text(name, value)
             for name, value in self.to_dict().items()
-            if value not in (None, 0, "", [], {})
-        )
-        return f"<table>{cells}</table>"
+            if value not in (None, 0, "", [], {}) and name != "operation"
+        }
+        return card_html(f"Write report: {self.operation}", facts_html(shown))

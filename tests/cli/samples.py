@@ -90,5 +90,6 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "table upgrade": ((), "cow --to 9 --yes"),
     "timeline archive": ((), "cow"),
     "timeline show": ((), "trips"),
+    "top": ((), "trips --count 1"),
     "ttl run": ((), f"trips {_RETAIN}"),
 }

@@ -90,6 +90,7 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "since": (("", USAGE), ("nope", USAGE)),
     "until": (("", USAGE), ("nope", USAGE)),
     "other": (("missing", FAILURE), ("folder", FAILURE), ("", USAGE)),
+    "interval": tuple((number, USAGE) for number in NUMBERS),
     "every": tuple((number, USAGE) for number in NUMBERS),
     "keep": (("text.txt", USAGE), ("text.txt/below", USAGE), ("folder", USAGE)),
     "buckets": (("100000001", USAGE),),

@@ -1,1 +1,1 @@
-"""Commands that show the state of a table: an HTML page."""
+"""Commands that show the state of a table: an HTML page, and a live view."""
