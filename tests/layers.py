@@ -13,7 +13,7 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "arrays environment lookup_calibration markup records reports",
+    "arrays environment lookup_calibration markup observe records reports",
     "filenames options",
     "layouts",
     "storage engine",

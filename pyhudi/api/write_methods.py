@@ -12,6 +12,7 @@ from pyhudi.api.merge_builder import TableMerge
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
+from pyhudi.operations.commit_callback import call_back
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.publish import as_if_published, discard_deferred, publish_deferred
 from pyhudi.operations.write import commit, write
@@ -286,7 +287,8 @@ class WritingVerbs:
         that does not support deferred writes has committed since.
         """
         report = publish_deferred(self._fs, instant, self._options.write)
-        return after_write(self._fs, self._options, self._engine, report, commit)
+        report = after_write(self._fs, self._options, self._engine, report, commit)
+        return call_back(self._fs, self._options.write.callback, report)
 
     def preview(
         self,

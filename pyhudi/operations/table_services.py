@@ -12,6 +12,7 @@ from pyhudi.engine import Engine
 from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.reader import check_metadata_exists
 from pyhudi.metadata.record_index.by_partition import check_by_partition
+from pyhudi.observe.events import reported
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.archival import ArchiveReport, execute_archival
@@ -48,6 +49,7 @@ from pyhudi.timeline.instant import Action, Instant
 from pyhudi.transaction.begin import check_table, open_locked
 
 
+@reported("service", "compaction")
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:
     """Run the pending compactions, or plan and run one if there are none."""
     with alone(fs, options, "compact") as state:
@@ -66,6 +68,7 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
         return compaction_report([execute_compaction(each, options, engine) for each in mine])
 
 
+@reported("service", "log compaction")
 def compact_logs(fs: FileSystem, options: Options, engine: Engine) -> LogCompactionReport:
     """Merge the log blocks of slices that have many."""
     with alone(fs, options, "compact logs") as state:
@@ -104,6 +107,7 @@ def _would_run_first(pending: Sequence[Instant]) -> tuple[str, ...]:
     return tuple(f"already planned, would run first: {instant.time}" for instant in pending)
 
 
+@reported("service", "clustering")
 def cluster(
     fs: FileSystem, options: Options, engine: Engine, *, also_plans: bool = False
 ) -> ClusteringReport:
@@ -165,6 +169,7 @@ def preview_clustering(state: TableState, options: Options) -> ClusteringReport:
     )
 
 
+@reported("service", "cleaning")
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     """Run the pending cleans, then plan a clean and run it."""
     with alone(fs, options, "clean") as state:
@@ -207,6 +212,7 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
     )
 
 
+@reported("service", "archival")
 def archive(fs: FileSystem, options: Options) -> ArchiveReport:
     """Move old instants of the table and its metadata table to the archive."""
     with alone(fs, options, "archive") as state:

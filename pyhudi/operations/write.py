@@ -31,6 +31,8 @@ from pyhudi.index.secondary_changes import StagedChanges
 from pyhudi.metadata.definitions import follow_schema
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting_index
+from pyhudi.observe.events import observed, plain_facts
+from pyhudi.operations.commit_callback import call_back
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
 from pyhudi.operations.upgrade import upgrade_if_requested
@@ -73,9 +75,12 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
     Raises the errors of `commit`; errors of a service only if the options make them fail the
     write.
     """
-    notes = () if request.dry_run else upgrade_if_requested(fs, request.options, request.engine)
-    report = commit(fs, request)
-    report = after_write(fs, request.options, request.engine, report, commit)
+    with observed("write", operation=request.operation.value.lower(), table=fs.url) as facts:
+        notes = () if request.dry_run else upgrade_if_requested(fs, request.options, request.engine)
+        report = commit(fs, request)
+        report = after_write(fs, request.options, request.engine, report, commit)
+        facts.update(plain_facts(report))
+    report = call_back(fs, request.options.write.callback, report)
     return replace(report, notes=(*notes, *report.notes)) if notes else report
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from pyhudi.errors import OptionError
+from pyhudi.options.callbacks import CallbackOptions
 from pyhudi.options.concurrent_writers import Concurrency, check_positive
 from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.locks import LockRules
@@ -220,6 +221,7 @@ class WriteOptions:
     rolls_back_clusterings: bool = False  # such a write rolls the plan back
     marker_form: MarkerForm = MarkerForm.AUTOMATIC
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
+    callback: CallbackOptions = field(default_factory=CallbackOptions)
 
     @property
     def drops_clusterings(self) -> bool:

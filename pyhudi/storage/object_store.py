@@ -26,6 +26,7 @@ from pyhudi.errors import (
     StorageError,
     UserError,
 )
+from pyhudi.observe.events import observed
 from pyhudi.storage.bounded_client import Buckets
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.locks.lease import LeaseMutex
@@ -79,7 +80,7 @@ class ObjectStoreFileSystem:
         self.options = dict(options or {})
         scheme, _, rest = self._url.partition("://")
         name, _, folder = rest.partition("/")
-        self._root = folder
+        self._root, self._scheme = folder, scheme
         if not isinstance(bucket, Buckets):
             made = bucket is not None
             bucket = Buckets.of(bucket) if made else _buckets(scheme, name, self.options)
@@ -118,8 +119,10 @@ class ObjectStoreFileSystem:
         return self._name(checked_file(path))
 
     def read(self, path: str) -> bytes:
-        with self._typed(path):
-            return bytes(_library().get(self.bucket, self._file(path)).bytes())
+        with self._typed(path) as facts:
+            content = bytes(_library().get(self.bucket, self._file(path)).bytes())
+            facts["bytes"] = len(content)
+            return content
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self._opened(path, {"range": (offset, offset + max(length, 1))}).read_at(
@@ -131,14 +134,14 @@ class ObjectStoreFileSystem:
 
     def _opened(self, path: str, request: Mapping[str, Any]) -> RangedFile:
         name = self._file(path)
-        with self._typed(path):
+        with self._typed(path) as facts:
             try:
                 answer = _library().get(self.bucket, name, options=dict(request))
             except _library().exceptions.BaseError:  # an empty object has no valid range
                 size = int(_library().head(self.bucket, name)["size"])
                 return RangedFile(self, path, size, 0, b"")
             first, last = answer.range
-            size = int(answer.meta["size"])
+            size, facts["bytes"] = int(answer.meta["size"]), last - first
             return RangedFile(self, path, size, first, bytes(answer.bytes())[: last - first])
 
     def arrow_file(self, path: str) -> Any:
@@ -147,7 +150,7 @@ class ObjectStoreFileSystem:
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Bytes of an object known to be long enough: one request."""
-        with self._typed(path):
+        with self._typed(path, length):
             name = self._file(path)
             return bytes(_library().get_range(self.bucket, name, start=offset, length=length))
 
@@ -224,7 +227,7 @@ class ObjectStoreFileSystem:
         name, token = self._file(path), secrets.token_hex(8)
         for attempt in range(_ATTEMPTS):
             try:
-                with self._typed(path):
+                with self._typed(path, memoryview(data).nbytes):
                     _library().put(
                         self.bucket, name, bytes(data), mode="create",
                         attributes={_ATTEMPT: token}, use_multipart=False,
@@ -251,7 +254,7 @@ class ObjectStoreFileSystem:
         return None
 
     def replace(self, path: str, data: Bytes) -> None:
-        with self._typed(path):
+        with self._typed(path, memoryview(data).nbytes):
             _library().put(self.bucket, self._file(path), bytes(data))
 
     def open_sink(self, path: str) -> UploadedSink:
@@ -273,7 +276,7 @@ class ObjectStoreFileSystem:
         does conditionally: its name is visible after the last part."""
         if size_bytes <= _ONE_PUT_BYTES:
             return self.create(path, content.read())
-        with self._typed(path):
+        with self._typed(path, size_bytes):
             _library().put(self.bucket, self._file(path), content, use_multipart=True)
         return True
 
@@ -299,12 +302,16 @@ class ObjectStoreFileSystem:
         return LeaseMutex(_Lease(self, self._file(path)), f"{self._url}/{path}")
 
     @contextmanager
-    def _typed(self, path: str) -> Iterator[None]:
-        """Convert errors of the store to those of this package."""
+    def _typed(self, path: str, bytes_sent: int = 0) -> Iterator[dict[str, Any]]:
+        """Convert errors of the store to those of this package; an event for each request, whose
+        facts are yielded."""
         place = f"{self._url}/{path}" if path else self._url
         try:
-            with watched(place):
-                yield
+            with (
+                observed("request", operation=self._scheme, bytes=bytes_sent) as facts,
+                watched(place),
+            ):
+                yield facts
         except PyhudiError:
             raise
         except FileNotFoundError:

@@ -21,6 +21,7 @@ from pyhudi.index.secondary_changes import IndexShape
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.observe.events import observed
 from pyhudi.options import KnownKeys, Options, SchemaMode, WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
@@ -84,7 +85,8 @@ class Stopwatch:
     def phase(self, name: str) -> Iterator[None]:
         began = time.monotonic()
         try:
-            yield
+            with observed("phase", operation=name):
+                yield
         finally:
             spent = self.seconds.get(name, 0.0) + time.monotonic() - began
             self.seconds[name] = round(spent, 4)

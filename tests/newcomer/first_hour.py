@@ -41,6 +41,17 @@ class Hour:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
+    def place(self) -> Path:
+        """The folder where a reader types."""
+        return self.folder / "empty"
+
+    def start_page(self, page: str) -> None:
+        """Begin in an empty folder."""
+        if self.place.exists():
+            self.place.rename(self.folder / f"before {Path(page).stem}")
+        self.place.mkdir()
+
+    @property
     def bin(self) -> Path:
         return self.folder / "venv" / "bin"
 
@@ -48,7 +59,7 @@ class Hour:
         """Run a command; its output.  Raises AssertionError with both outputs if it fails."""
         began = time.monotonic()
         done = subprocess.run(
-            [str(word) for word in command], cwd=cwd or self.folder / "empty", text=True,
+            [str(word) for word in command], cwd=cwd or self.place, text=True,
             env=self.environment, capture_output=True, timeout=STEP_SECONDS,
         )  # fmt: skip
         self.seconds[name] = round(time.monotonic() - began, 1)
@@ -60,13 +71,15 @@ def run() -> dict[str, float]:
     """Run the hour; seconds by step."""
     with tempfile.TemporaryDirectory(prefix="pyhudi-hour-") as name, s3_server() as server:
         folder = Path(name)
-        (folder / "empty").mkdir()
         hour = Hour(folder, clean_environment() | environment_of(server))
+        hour.start_page("install")
         install(hour)
         example = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
         code = next(text for kind, text in example if kind == "python")
+        hour.start_page("README")
         run_python(hour, "README.md", code)
         for page in PAGES:
+            hour.start_page(page)
             run_page(hour, page)
         return hour.seconds
 

@@ -38,6 +38,7 @@ from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.write.table_creation import config_of
+from tests.support.callbacks import server, taking
 from tests.support.filesystems import clone
 
 Given = Mapping[str, str]
@@ -552,3 +553,17 @@ def expired(given: Given) -> Any:
     """Partitions that expire in a table whose rows are a day old or older."""
     made = built(given, "cow")
     return outcome(lambda: made.expire_partitions(dry_run=True).partitions)
+
+
+# ---- callbacks ---------------------------------------------------------------------------------
+
+
+def called_back(given: Given) -> Any:
+    """Path, key and header of the callback of a write, which is answered late; or that none came in
+    time."""
+    prefix = "hoodie.write.commit.callback."
+    base = {**QUIET, prefix + "on": "true", prefix + "http.url": server() + "/commits?wait=0.5"}
+    with taking() as requests:
+        report = table(given, base=base).insert(rows(range(2), 1))
+    found = [(r.path, r.headers["HUDI-CALLBACK-API-KEY"], r.headers["Team"]) for r in requests]
+    return found, len(report.notes)

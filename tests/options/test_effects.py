@@ -161,6 +161,12 @@ CASES: dict[str, Case] = {
     "hoodie.static.overwrite.partition.paths": Case(see.overwritten, "p0,p1"),
     "hoodie.datasource.write.commitmeta.key.prefix": Case(see.options_only, "my."),
     # merging
+    "hoodie.write.commit.callback.on": Case(see.called_back, "false"),
+    "hoodie.write.commit.callback.class": Case(see.parsed, "Other"),
+    "hoodie.write.commit.callback.http.url": Case(see.called_back, see.server() + "/other"),
+    "hoodie.write.commit.callback.http.api.key": Case(see.called_back, "secret"),
+    "hoodie.write.commit.callback.http.custom.headers": Case(see.called_back, "Team:data"),
+    "hoodie.write.commit.callback.http.timeout.seconds": Case(see.called_back, "0.2"),
     "hoodie.combine.before.upsert": Case(see.doubled("upsert"), "false"),
     "hoodie.combine.before.insert": Case(see.doubled("insert"), "true"),
     "hoodie.datasource.write.payload.class": Case(

@@ -8,7 +8,7 @@ from pyhudi.options.option_row import Row, refused, without_effect
 
 _SYNC: Final = "catalog sync is not supported, and cannot be enabled"
 _NO_SYNC: Final = "catalog sync is not supported"
-_METRICS: Final = "there is no metrics reporter; every write returns its metrics"
+_METRICS: Final = "metrics go to OpenTelemetry or Prometheus: docs/observability.md"
 _VIEW: Final = "the view of a table is built in memory"
 _SERVER: Final = "there is no timeline server"
 _MEMORY: Final = "tunes memory of the JVM"

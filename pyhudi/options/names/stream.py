@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyhudi.options.callbacks import HEADERS, URL
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.value_types import TEXT, count, duration
+from pyhudi.options.value_types import FLAG, TEXT, class_name, count, duration
 
 _STREAM: Final = "hoodie.datasource.write.streaming."
+_CALLBACK: Final = "hoodie.write.commit.callback."
 _CLASS: Final = "a Java class cannot be called from Python"
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -43,17 +45,23 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.spark.sql.merge.into.partial.updates",
         "hoodie.spark.sql.optimized.writes.enable",
     ),
-    refused(
-        "hoodie.write.commit.callback.on", "commit callbacks are not supported",
-        "act on the WriteReport", harmless=("false",),
+    honoured(
+        _CALLBACK + "on", FLAG, "write.callback.enabled",
+        "a failure is a note of the report; the commit stands",
     ),
+    honoured(
+        _CALLBACK + "class",
+        class_name({"HoodieWriteCommitHttpCallback": "http"}, allowed=(
+            "HoodieWriteCommitHttpCallback; callbacks by Kafka and Pulsar are not supported"
+        )),
+        "write.callback.kind",
+    ),
+    honoured(_CALLBACK + "http.api.key", TEXT, "write.callback.api_key"),
+    honoured(_CALLBACK + "http.custom.headers", HEADERS, "write.callback.headers"),
+    honoured(_CALLBACK + "http.timeout.seconds", duration("s"), "write.callback.timeout_seconds"),
+    honoured(_CALLBACK + "http.url", URL, "write.callback.url"),
     *without_effect(
-        "commit callbacks are not supported",
-        "hoodie.write.commit.callback.class",
-        "hoodie.write.commit.callback.http.api.key",
-        "hoodie.write.commit.callback.http.custom.headers",
-        "hoodie.write.commit.callback.http.timeout.seconds",
-        "hoodie.write.commit.callback.http.url",
+        "a failing callback never fails the write",
         ("hoodie.write.can.ignore.post.commit.failures", "hoodie.post.commit.failures.ignored"),
     ),
     refused("hoodie.client.init.callback.classes", _CLASS, harmless=("",)),

@@ -19,6 +19,7 @@ from pyhudi.index.external_index import live_groups
 from pyhudi.index.selection import choose_index, listed_record_index
 from pyhudi.metadata.elastic.store import is_elastic
 from pyhudi.metadata.record_index.by_partition import check_global
+from pyhudi.observe.events import observed
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.services.indexing.external_indexes import mismatch_note, open_for_reading
@@ -39,7 +40,9 @@ def lookup(state: TableState, options: Options, keys: Any, engine: Engine) -> pa
     either, or if its index is not up to date with the table.
     """
     kind = index_that_answers(state, options)
-    answer = _query(state, options, kind, keys, engine)
+    with observed("lookup", operation=kind.value, table=state.fs.url) as event:
+        answer = _query(state, options, kind, keys, engine)
+        event["rows"] = answer.num_rows
     shadow = options.write.shadow
     if shadow is None or shadow is kind or not shadow.stores_entries:
         return answer

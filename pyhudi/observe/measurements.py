@@ -1,0 +1,43 @@
+"""What metrics count of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pyhudi.observe.events import Event
+
+COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "pyhudi_operations": ("Operations by outcome", ("event", "operation", "outcome")),
+    "pyhudi_rows": ("Rows of writes and look-ups", ("event", "operation", "kind")),
+    "pyhudi_bytes": ("Bytes written to files, or moved by requests", ("event", "operation")),
+    "pyhudi_conflicts": ("Attempts of writes that a concurrent change ended", ("operation",)),
+}
+"""Name of a counter -> its description and labels.  Names end with `_total` in Prometheus."""
+
+SECONDS: Final = ("pyhudi_seconds", "Duration of operations", ("event", "operation"))
+"""Name, description and labels of the histogram of durations."""
+
+_ROWS: Final = ("inserted", "updated", "deleted", "unchanged", "missing_keys", "rows")
+_BYTES: Final = ("bytes_written", "bytes")
+
+
+def measured(event: Event) -> Iterator[tuple[str, float, dict[str, str]]]:
+    """Counter, increment and labels, for all counters that an event changes."""
+    operation = str(event.facts.get("operation", event.name))
+    labels = {"event": event.name, "operation": operation}
+    outcome = event.error or "success"
+    yield "pyhudi_operations", 1, labels | {"outcome": outcome}
+    for kind in _ROWS:
+        if count := event.facts.get(kind):
+            yield "pyhudi_rows", count, labels | {"kind": kind}
+    for name in _BYTES:
+        if count := event.facts.get(name):
+            yield "pyhudi_bytes", count, labels
+    if count := event.facts.get("conflicts"):
+        yield "pyhudi_conflicts", count, {"operation": operation}
+
+
+def labels_of(event: Event) -> dict[str, str]:
+    """Labels of the duration of an event."""
+    return {"event": event.name, "operation": str(event.facts.get("operation", event.name))}

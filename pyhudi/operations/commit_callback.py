@@ -1,0 +1,75 @@
+"""The HTTP callback after a commit, with the message of Apache Hudi's.
+
+The commit has been made: a failing callback is reported in a note and in the log, never raised.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from typing import Any
+
+from pyhudi.errors import PyhudiError, StorageError
+from pyhudi.observe.events import observed
+from pyhudi.options.callbacks import CallbackOptions
+from pyhudi.storage.filesystem import FileSystem
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import load_config
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import COMMITS, State
+from pyhudi.timeline.service_payloads import read_commit
+from pyhudi.write.write_report import WriteReport
+
+
+def call_back(fs: FileSystem, options: CallbackOptions, report: WriteReport) -> WriteReport:
+    """The report of a write, with a note if its callback failed.
+
+    A dry run, a write without a commit and one that is not published have no callback.
+    """
+    if not options.enabled or report.instant is None or not report.published or report.dry_run:
+        return report
+    try:
+        with observed("callback", operation="http", instant=report.instant):
+            _post(options, _message(fs, report.instant))
+    except (PyhudiError, OSError, ValueError, urllib.error.URLError) as error:
+        reason = error.what if isinstance(error, PyhudiError) else str(error)
+        note = f"the commit callback failed, the commit stands: {reason}"
+        return replace(report, notes=(*report.notes, note))
+    return report
+
+
+def _message(fs: FileSystem, instant: str) -> dict[str, Any]:
+    """The fields of Apache Hudi's HoodieWriteCommitCallbackMessage."""
+    config = load_config(fs)
+    log = timeline_log(fs, config)
+    for found in log.load().where(COMMITS, State.COMPLETED):
+        if found.time == instant:
+            commit = read_commit(log.read(found), path=log.path(found))
+            return {
+                "commitTime": instant,
+                "tableName": config.name,
+                "basePath": fs.url,
+                "hoodieWriteStat": _stats(commit),
+                "commitActionType": found.action.value,
+                "extraMetadata": dict(commit.extra),
+            }
+    raise StorageError("the commit is not on the timeline", instant=instant)
+
+
+def _stats(commit: CommitMetadata) -> list[dict[str, Any]]:
+    """The write stats as in the commit's file."""
+    written = json.loads(commit.to_json())["partitionToWriteStats"]
+    return [stat for stats in written.values() for stat in stats]
+
+
+def _post(options: CallbackOptions, message: dict[str, Any]) -> None:
+    assert options.url is not None
+    request = urllib.request.Request(
+        options.url, json.dumps(message).encode(), method="POST",
+        headers={"Content-Type": "application/json", "HUDI-CALLBACK-API-KEY": options.api_key,
+                 **dict(options.headers)},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=options.timeout_seconds) as answer:
+        answer.read(1 << 16)
