@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyhudi.spark.table import create_table as create_table
     from pyhudi.spark.table import open_table as open_table
     from pyhudi.spark.table import read as read
+    from pyhudi.spark.table import register_views as register_views
     from pyhudi.spark.table import upsert as upsert
 
 _HOMES: Final = {
@@ -32,6 +33,7 @@ _HOMES: Final = {
     "foreach_batch": "stream_batches",
     "open_table": "table",
     "read": "table",
+    "register_views": "table",
     "upsert": "table",
 }
 """The module of each name."""

@@ -156,6 +156,32 @@ def read(
     return table.scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
 
 
+def register_views(
+    spark: SparkSession,
+    views: Mapping[str, str | os.PathLike[str]],
+    *,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Make tables available to SQL of the session as temporary views: name -> path of the table.
+
+    A view reads the snapshot of the call, without meta columns; a later call replaces it by the
+    newest.  Raises UserError for a name that is not an identifier, before any view is made.
+    """
+    for name in views:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise UserError(
+                "the name of a view must be an identifier", name=name,
+                hint="letters, digits and underscores, such as trips_2026",
+            )  # fmt: skip
+    frames = {
+        name: read(spark, path, with_meta=False, options=options, storage_options=storage_options)
+        for name, path in views.items()
+    }
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+
+
 class SparkTable(api.Table):
     """A table whose methods take and return DataFrames.
 

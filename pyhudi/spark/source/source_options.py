@@ -41,6 +41,12 @@ _BEGIN: Final = "hoodie.datasource.read.begin.instanttime"
 _END: Final = "hoodie.datasource.read.end.instanttime"
 _AS_OF: Final = "as.of.instant"
 _STORAGE: Final = "storage_options"
+_OWNER: Final = "owner"
+"""A property of tables of Spark's catalog, which it passes as an option of a new table."""
+_VIEWS: Final = (
+    "in SQL use CREATE TEMPORARY VIEW name USING pyhudi OPTIONS (path '...'), or "
+    "pyhudi.spark.register_views"
+)
 _SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)b?")
 _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -88,12 +94,17 @@ def given(options: Mapping[str, str]) -> Given:
             source[low] = value
         elif low in _SPARKS:
             sparks[low] = value
+        elif low == _OWNER:
+            raise OptionError("CREATE TABLE does not support USING pyhudi", hint=_VIEWS)
         elif low in spelling or low.startswith(("hoodie.", "_")):
             hoodie[spelling.get(low, low)] = value
         else:
             raise _unknown(name)
     if "path" not in sparks:
-        raise OptionError("no path given", option="path", hint="load(path), save(path)")
+        raise OptionError(
+            "no path given", option="path",
+            hint=f"load(path), save(path); Spark passes no LOCATION of a table: {_VIEWS}",
+        )  # fmt: skip
     return Given(sparks["path"], source, hoodie, sparks, storage)
 
 
