@@ -29,9 +29,10 @@ nav ul{display:flex;flex-wrap:wrap;gap:.25rem 1.1rem;list-style:none;margin:0;pa
 border-top:1px solid var(--line);border-bottom:1px solid var(--line);font-size:.9rem}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.3rem,1fr));gap:.75rem;
 margin:1.25rem 0 0;padding:0;list-style:none}
-.tile{background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.65rem .7rem}
+.tile{background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.65rem .6rem}
 .tile span,.tile small{display:block;font-size:.8125rem}
-.tile b{display:block;font-size:1.2rem;line-height:1.4;font-weight:650;
+.tile b{display:block;font-size:1.1rem;line-height:1.5;white-space:nowrap;
+letter-spacing:-.01em;font-weight:650;
 font-variant-numeric:tabular-nums}
 .tile.warning b{color:var(--w)}.tile.error b{color:var(--e)}
 section{margin:2.5rem 0 0;padding-top:1.25rem;border-top:1px solid var(--line)}
