@@ -33,6 +33,7 @@ LAYERS = (
     "health",
     "report",
     "api",
+    "ingest",
     "__init__",
     "spark",
     "cli",

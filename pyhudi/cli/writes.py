@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import click
+import pyarrow as pa
 
 from pyhudi.cli.command import Answer, Call, command
-from pyhudi.cli.row_input import FORMATS, read_rows
 from pyhudi.cli.values import name_of
 from pyhudi.errors import UserError
+from pyhudi.ingest.file_rows import FORMATS, read_rows
 
 _OPERATIONS: Final = (
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete",
@@ -36,7 +37,7 @@ def write(
     confirmation.
     """
     table = call.table
-    rows = read_rows(source, form, table.schema)
+    rows = read_rows(lambda: pa.OSFile(source), source, form, table.schema)
     if operation == "delete":
         call.confirm(f"delete the records of {source} from {call.path}?")
         return Answer(table.delete(rows.read_all(), dry_run=call.dry_run))

@@ -56,7 +56,7 @@ class TableLayout:
     has_record_positions: whether log blocks may have the positions of their records in the base
     file.  compactions_log_changes: whether a compaction of a table with change data capture writes
     CDC logs.  index_version: newest version of the definitions of metadata indexes;
-    0 if the version has none.
+    0 if the version has none.  checkpoint_key: key of a source's checkpoint in commits.
     """
 
     version: int
@@ -73,6 +73,7 @@ class TableLayout:
     compactions_log_changes: bool
     metadata_instants: MetadataInstants
     index_version: int
+    checkpoint_key: str
 
     def __str__(self) -> str:
         return f"version {self.version}"

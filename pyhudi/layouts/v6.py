@@ -28,4 +28,5 @@ V6: Final = TableLayout(
     compactions_log_changes=False,
     metadata_instants=MetadataInstants.SUFFIXED,
     index_version=0,
+    checkpoint_key="deltastreamer.checkpoint.key",
 )

@@ -28,4 +28,5 @@ V8: Final = TableLayout(
     compactions_log_changes=True,
     metadata_instants=MetadataInstants.FRESH,
     index_version=1,
+    checkpoint_key="streamer.checkpoint.key.v2",
 )

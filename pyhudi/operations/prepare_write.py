@@ -138,6 +138,8 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     check_none_deferred(fs, timeline)
     recovered = roll_back_crashed(fs, config, log, timeline, request.options.write)
     sweep(fs)
+    if request.advance is not None:
+        request.advance.check(log, _archive(fs, config))
     known = _replayed(fs, config, request)
     if known is not None:
         return known
@@ -152,12 +154,15 @@ def _replayed(fs: FileSystem, config: TableConfig, request: WriteRequest) -> Wri
     batch = StreamBatch.of(request.options.write.commit_metadata)
     if batch is None:
         return None
-    archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
-    done = written_before(batch, timeline_log(fs, config), archive)
+    done = written_before(batch, timeline_log(fs, config), _archive(fs, config))
     if done is None:
         return None
     note = f"batch {batch.number} of stream {batch.identifier} was already written by {done[0]}"
     return WriteReport(request.operation.value.lower(), notes=(note,))
+
+
+def _archive(fs: FileSystem, config: TableConfig) -> Archive:
+    return Archive(fs, layout=config.layout, folder=config.archive_folder)
 
 
 def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) -> TableConfig:
@@ -226,6 +231,7 @@ def make_context(
             ),
             request.skip_unchanged,
             maintained_indexes(state, index.metadata, stored, fitted.table),
+            advance=request.advance,
             partial_schema=None if partial is None else partial.log_schema(avro_schema),
         ),
         fitted,

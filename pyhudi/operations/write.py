@@ -150,7 +150,7 @@ def _attempt(
             action, content = requested(context.state, operation)
             transaction.plan_on(context.state, action, content, request.engine)
             planned = _plan(context, request)
-            if planned.is_empty and not fitted.has_changed:
+            if planned.is_empty and not fitted.has_changed and request.advance is None:
                 transaction.forget()
                 return Committed(_nothing_to_write(context, planned))
             ended = _Write(transaction, request, context, planned, fitted, ready).run()

@@ -28,6 +28,7 @@ from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import completed_since
 from pyhudi.write.input.batch import BatchChunk, rows_of_shard
+from pyhudi.write.input.source_checkpoint import moved_by
 from pyhudi.write.input.stream_idempotency import StreamBatch, writer_of
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows
 from pyhudi.write.placement.tagging import NEW, RowAction, ShardTags
@@ -63,6 +64,11 @@ def find_row_conflict(
     if twin is not None:
         return Overtaken(
             OvertakenError("another writer wrote this batch of the stream", instant=twin.time)
+        )
+    moved = None if context.advance is None else moved_by(state.log, since)
+    if moved is not None:
+        return Overtaken(
+            OvertakenError("another writer moved the checkpoint of the source", instant=moved.time)
         )
     stated = schema_text(state.log, state.timeline, state.archive, state.config)
     if stated != schema_text(state.log, now, state.archive, state.config):

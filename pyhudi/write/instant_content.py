@@ -96,6 +96,8 @@ def content_of(
     """The content of the completed file.  now: the timeline, loaded under the lock of the commit
     point.  at: the instant of the write."""
     extra = {name: v for name, v in context.options.commit_metadata.items() if name != KEYS}
+    if context.advance is not None:
+        extra |= context.advance.metadata(context.state.config.layout)
     extra |= _key_marks(context, planned, files, now=now, at=at)
     written = CommitMetadata(
         files.stats,

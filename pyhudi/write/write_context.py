@@ -29,6 +29,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.write.input.batch import BatchChunk, Rows
+from pyhudi.write.input.source_checkpoint import SourceAdvance
 from pyhudi.write.merge_clauses import ConditionalMerge
 from pyhudi.write.overwrite import (
     NOTHING_REPLACED,
@@ -110,6 +111,7 @@ class WriteContext:
     rule: KeyRule
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
     secondary: tuple[IndexShape, ...] = ()  # secondary indexes to maintain
+    advance: SourceAdvance | None = None  # of the source that the rows come from
     partial_schema: str | None = None  # of log blocks with some columns only; None: whole rows
     watch: Stopwatch = field(default_factory=Stopwatch)
 
@@ -187,6 +189,7 @@ class WriteRequest:
     chooses: Callable[[TableState], tuple[str, ...]] | None = None  # partitions, by state
     finds: Callable[[TableState], Rows] | None = None  # rows found in the planned state
     merge: ConditionalMerge | None = None  # the rows are what its clauses write
+    advance: SourceAdvance | None = None  # of the source that the rows come from
 
 
 def looks_up_known_keys(context: WriteContext, operation: Operation) -> bool:

@@ -59,7 +59,7 @@ def written_before(
 
     Reads commits back to the newest of the stream; for its first batch all, including archived.
     """
-    for time, metadata in _newest_first(log, archive):
+    for time, metadata in newest_first(log, archive):
         text = metadata.extra.get(CHECKPOINT)
         number = None if text is None else _numbers(text).get(batch.identifier)
         if number is not None:
@@ -77,9 +77,10 @@ def writer_of(batch: StreamBatch, log: TimelineLog, commits: Iterable[Instant]) 
     return None
 
 
-def _newest_first(
+def newest_first(
     log: TimelineLog, archive: Archive
 ) -> Iterator[tuple[InstantTime, CommitMetadata]]:
+    """The commits of a table, active ones before archived ones; each is read when it is due."""
     for instant in reversed(log.load().commits.instants):
         yield instant.time, log.commit(instant)
     for archived in reversed(archive.commits):

@@ -1,0 +1,11 @@
+"""Ingest: rows of a source and the position reached in it, written to a table in one commit.
+
+`Stream(source, table).run()` continues where the newest commit of the table stopped, also after a
+crash, and on tables that Apache Hudi's streamer wrote.
+"""
+
+from pyhudi.ingest.file_source import FileSource as FileSource
+from pyhudi.ingest.source import RowSource as RowSource
+from pyhudi.ingest.source import SourceBatch as SourceBatch
+from pyhudi.ingest.source import SourceLimits as SourceLimits
+from pyhudi.ingest.stream import Stream as Stream
