@@ -31,6 +31,8 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
             raise UserError(
                 "a table already exists here", path=fs.url, hint="open it with open_table"
             )
+        if config.layout.timeline_folder != HOODIE:
+            _create_folder(fs, config.layout.timeline_folder)
         config = store_config(fs, config)
         if table.index.traits.grows:
             config = create_elastic(fs, config, Timeline(), table.options.write)
@@ -44,3 +46,13 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
         if by_partition:
             config = create_partitioned(fs, config, Timeline())
         return with_facts(fs, config, table.options, LocalEngine())
+
+
+def _create_folder(fs: FileSystem, folder: str) -> None:
+    """Create an empty folder; nothing on stores without folders.
+
+    Apache Hudi fails if the timeline folder does not exist, also before the first write.
+    """
+    first = f"{folder}/.created"
+    fs.create(first, b"")
+    fs.delete([first])
