@@ -56,7 +56,7 @@ class CareVerbs:
 
         Notebooks show it; `save(path)` writes the page, `to_html()` returns it.  Cost: one listing,
         the newest commits, the trailers of the index, and the checks of `doctor(quick=True)` for a
-        table of moderate size.  Takes no lock and changes nothing.
+        table of moderate size, which list again.  Takes no lock and changes nothing.
         """
         return table_report(self._fs, self._options, self._engine)
 

@@ -52,7 +52,8 @@ def collect_facts(
     """The facts of the table at `fs`.
 
     Cost: one listing of the timeline and of the files, the newest commits, trailers of the index;
-    the checks of the doctor for a table of moderate size.  Takes no lock and changes nothing.
+    for a table of moderate size also the checks of the doctor, which lists the timeline and the
+    partitions again.  Memory: an entry for each file of the table.  Takes no lock and changes nothing.
     Raises TableNotFoundError, UnsupportedTableError, and StorageError where the store fails.
     """
     made_at = clock().astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
