@@ -53,7 +53,8 @@ def collect_facts(
 
     Cost: one listing of the timeline and of the files, the newest commits, trailers of the index;
     for a table of moderate size also the checks of the doctor, which lists the timeline and the
-    partitions again.  Memory: an entry for each file of the table.  Takes no lock and changes nothing.
+    partitions again.  Memory: an entry for each file of the table.  Takes no lock and changes
+    nothing.
     Raises TableNotFoundError, UnsupportedTableError, and StorageError where the store fails.
     """
     made_at = clock().astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -9,9 +9,9 @@ from typing import Any
 from pyhudi.markup import card_html, facts_html, value_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WriteReport:
-    """Counts of records, files and bytes; seconds per phase.
+    """Counts of records, files and bytes; seconds per phase.  `repr` shows what is not empty.
 
     instant: None for a dry run, and for a write with nothing to do.
     completed_at: the completion time, which ranges of changes compare in versions 8 and 9; None in
@@ -71,6 +71,13 @@ class WriteReport:
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
         }
+
+    def __repr__(self) -> str:
+        found: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        found |= {"seconds": round(sum(self.seconds.values()), 3) or {}, "index": "", "lookup": {}}
+        empty = WriteReport("")
+        shown = (f"{k}={value!r}" for k, value in found.items() if value != getattr(empty, k))
+        return f"WriteReport({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
         shown = {
