@@ -20,6 +20,9 @@ _PLAIN: Final = (str, int, float)
 _QUIET: Final = frozenset({"request", "phase"})
 """Events that are logged as DEBUG, as one operation has many."""
 
+# Python writes warnings to standard error where no logger has a handler
+logging.getLogger("pyhudi").addHandler(logging.NullHandler())
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

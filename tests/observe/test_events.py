@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,3 +177,17 @@ def test_settings_of_a_callback_are_checked_before_a_write() -> None:
     ):
         with pytest.raises(OptionError):
             pyhudi.create_table("memory://callbacks", ROWS.schema, record_key="id", options=given)
+
+
+def test_a_program_without_logging_sees_no_log_of_a_failure(tmp_path: Path) -> None:
+    program = f"""
+import pyarrow as pa, pyhudi
+rows = pa.table({{"id": ["a"]}})
+table = pyhudi.create_table({str(tmp_path / "t")!r}, rows.schema, record_key="id")
+try:
+    table.upsert(pa.table({{"other": [1]}}))
+except pyhudi.PyhudiError:
+    print("raised")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("raised\n", "")
