@@ -22,6 +22,7 @@ import pytest
 import pyhudi
 from tests.support.foreign import foreign_table
 from tests.support.object_stores import shared_s3
+from tests.support.spark_views import drop_views
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -150,3 +151,4 @@ def test_a_block_of_the_documentation_runs_on_spark(spark: Any, block: str, fold
     for query in spark.streams.active:
         query.processAllAvailable()
         query.stop()
+    drop_views(spark)

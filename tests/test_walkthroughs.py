@@ -22,6 +22,7 @@ import pytest
 from pyhudi.environment import examine_environment
 from pyhudi.write import table_creation
 from tests.support.object_stores import environment_of, shared_s3
+from tests.support.spark_views import drop_views
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*/*.md"))
@@ -147,3 +148,4 @@ def test_a_page_runs_from_top_to_bottom_on_spark(spark: Any, page: Path) -> None
     run_page(page)
     for query in spark.streams.active:
         query.stop()
+    drop_views(spark)

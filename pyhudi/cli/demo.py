@@ -57,7 +57,7 @@ def demo(call: Call, keep: str | None, engine: str) -> Any:
     """Upsert into tables that Apache Hudi wrote: on Spark, or in this process without Java."""
     call.engine.pause()
     console = Console(stderr=True, highlight=False)
-    with _folder(keep) as folder, _session(engine, console) as spark:
+    with _folder(keep) as folder, _session(engine, console, folder) as spark:
         unpack(folder)
         results = []
         for name in _TABLES:
@@ -169,8 +169,9 @@ def _new_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def _session(engine: str, console: Console) -> Iterator[Any]:
-    """A small Spark session, or None if Spark or Java is missing or the engine is "local"."""
+def _session(engine: str, console: Console, folder: Path) -> Iterator[Any]:
+    """A small Spark session, or None if Spark or Java is missing or the engine is "local".  What
+    Spark logs goes to a file in the folder."""
     lacking = [
         what
         for what, there in (
@@ -189,7 +190,8 @@ def _session(engine: str, console: Console) -> Iterator[Any]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    with _progress(console, "starting Spark"):
+    console.print("Starting Spark.")
+    with _error_output_to(folder / "spark.log"):
         session = (
             SparkSession.builder.master("local[2]")
             .appName("pyhudi demo")
@@ -203,6 +205,19 @@ def _session(engine: str, console: Console) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def _error_output_to(file: Path) -> Iterator[None]:
+    """Processes that start in the block, as Spark's JVM, write standard error to the file."""
+    before = os.dup(2)
+    try:
+        with file.open("ab") as opened:
+            os.dup2(opened.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 @contextmanager

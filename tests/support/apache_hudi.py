@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from tests.interop.apache_hudi import install
 
@@ -63,6 +62,8 @@ def _failure(answer: dict[str, Any]) -> str:
 
 def skip_unless_it_runs() -> None:
     """Skip, saying why, where Apache Hudi cannot be started."""
+    import pytest  # the demo runs Apache Hudi without it
+
     for version in VERSIONS:
         if lacks := install.missing(version):
             pytest.skip(f"Apache Hudi was not run: {lacks}")
