@@ -24,7 +24,8 @@ def read_rows(
 
     opened: opens the file for pyarrow; called once, for JSON twice.  path: for its suffix and for
     errors.  form: one of FORMATS; None takes it from the suffix.  schema: of the table, which types
-    the columns of CSV and JSON files that it has.  Memory: a row group, or one block of text.
+    the columns of CSV and JSON files that it has.  Memory: a row group, or one block of CSV; files
+    of JSON are read whole.
     Raises UserError for an unknown suffix, CorruptFileError for a file that is not of the format.
     """
     form = form or _SUFFIXES.get(PurePosixPath(path).suffix.lower())

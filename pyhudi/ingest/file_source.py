@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.errors import StorageError, UserError
+from pyhudi.formats.schema_conform import Loss, conform
 from pyhudi.ingest.file_rows import FORMATS, read_rows
 from pyhudi.ingest.source import SourceBatch, SourceLimits
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -63,21 +64,22 @@ class FileSource:
     def read(
         self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
     ) -> SourceBatch | None:
-        """Lists the whole folder; memory of the rows is a row group or a block of text.
+        """Lists the whole folder and opens each file of the batch; memory of the rows is a row
+        group or a block of text, and the whole of each file of JSON.
 
         Raises UserError for a checkpoint that is not a time, CorruptFileError for a file that is
-        not of its format.
+        not of its format.  Reading the rows raises SchemaError for values that no common type has.
         """
         chosen = _within(limits, self._new_files(_millis(checkpoint)))
         if not chosen:
             return None
         opened = [self._rows(file.info.path, schema) for file in chosen]
-        return SourceBatch(joined(opened), str(chosen[-1].millis))
+        return SourceBatch(_joined(opened), str(chosen[-1].millis))
 
     def _new_files(self, after: int) -> list[_NewFile]:
         latest = (time.time() - self._quiet_seconds) * 1000
         found = [
-            _NewFile(info, int(modified(info, self._fs) * 1000))
+            _NewFile(info, int(_modified(info, self._fs) * 1000))
             for info in _files(self._fs)
             if fnmatch(info.name, self._pattern)
         ]
@@ -88,7 +90,7 @@ class FileSource:
         return read_rows(partial(self._fs.arrow_file, path), path, self._form, schema)
 
 
-def modified(info: FileInfo, fs: FileSystem) -> float:
+def _modified(info: FileInfo, fs: FileSystem) -> float:
     """Seconds since 1970.  Raises StorageError where the store does not report it."""
     if info.modified is None:
         raise StorageError(
@@ -132,7 +134,7 @@ def _millis(checkpoint: str | None) -> int:
         ) from None  # fmt: skip
 
 
-def joined(readers: Iterable[pa.RecordBatchReader]) -> pa.RecordBatchReader:
+def _joined(readers: Iterable[pa.RecordBatchReader]) -> pa.RecordBatchReader:
     """The rows of several readers, one after another.  Columns that a reader lacks are null.
 
     Raises UserError if a column has types that have no common type.
@@ -143,15 +145,11 @@ def joined(readers: Iterable[pa.RecordBatchReader]) -> pa.RecordBatchReader:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise UserError("the files of a batch have different columns", reason=str(error)) from error
     schema = schema.remove_metadata()
-    fitted = (_fitted(batch, schema) for part in parts for batch in part)
-    return pa.RecordBatchReader.from_batches(schema, fitted)
+    return pa.RecordBatchReader.from_batches(schema, _fitted(parts, schema))
 
 
-def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(batch.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+def _fitted(parts: Iterable[pa.RecordBatchReader], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        for batch in part:
+            rows = conform(pa.Table.from_batches([batch]), schema, loss=Loss.REFUSED)
+            yield from rows.to_batches()

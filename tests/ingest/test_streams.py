@@ -128,6 +128,19 @@ def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
     assert sorted(found["extra"].to_pylist(), key=str) == [1, 2, 3, None, None, None]
 
 
+def test_fields_of_a_struct_that_a_file_lacks_are_null(tmp_path: Path) -> None:
+    narrow, wide = (pa.struct([(name, pa.int64()) for name in names]) for names in ("a", "ab"))
+    schema = SCHEMA.append(pa.field("at", wide))
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id", ordering="ts")
+    first = rows(0, 1).append_column("at", pa.array([{"a": 1}], narrow))
+    second = rows(1, 1).append_column("at", pa.array([{"a": 2, "b": 3}], wide))
+    put(tmp_path / "in", "a.parquet", first, 1)
+    put(tmp_path / "in", "b.parquet", second, 2)
+    assert Stream(FileSource(tmp_path / "in"), table).once() is not None
+    found = pyhudi.open_table(tmp_path / "t").scan(["id", "at"]).to_arrow().sort_by("id")
+    assert found["at"].to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": 3}]
+
+
 def test_a_stream_whose_position_was_passed_by_another_writes_nothing(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     table.ingest(rows(0), checkpoint="1", after=None)
