@@ -6,7 +6,6 @@ The commit has been made: a failing callback is reported in a note and in the lo
 from __future__ import annotations
 
 import json
-import urllib.error
 import urllib.request
 from dataclasses import replace
 from typing import Any
@@ -33,7 +32,7 @@ def call_back(fs: FileSystem, options: CallbackOptions, report: WriteReport) -> 
     try:
         with observed("callback", operation="http", instant=report.instant):
             _post(options, _message(fs, report.instant))
-    except (PyhudiError, OSError, ValueError, urllib.error.URLError) as error:
+    except (PyhudiError, OSError, ValueError) as error:
         reason = error.what if isinstance(error, PyhudiError) else str(error)
         note = f"the commit callback failed, the commit stands: {reason}"
         return replace(report, notes=(*report.notes, note))

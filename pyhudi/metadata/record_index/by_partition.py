@@ -121,14 +121,6 @@ def groups_as(file_id: str) -> MetadataPartition:
     return MetadataPartition(RECORD_INDEX.path, file_id.rsplit("-", 2)[0] + "-")
 
 
-def partition_of_group(file_id: str) -> str:
-    """The data partition of a file group.  Raises CorruptFileError for another format."""
-    match = PARTITION_GROUP.fullmatch(file_id)
-    if match is None:
-        raise _incomplete(file_id)
-    return unquote(match[1])
-
-
 def slices_by_partition(slices: Iterable[FileSlice]) -> dict[str, tuple[FileSlice, ...]]:
     """The newest slice of each group, by group number, of each data partition.
 
