@@ -128,7 +128,7 @@ def services_due(
     """
     failed = failed_writes(state.log, state.timeline, options.write.concurrency.heartbeats)
     found = [Service("rollback", bool(failed), _crashed(failed))]
-    for policy in _POLICIES:
+    for policy, _ in _BY_POLICY:
         try:
             due = policy.trigger(state, options) if quick else policy.due(state, options)
             found.append(Service(policy.name, due.is_due, due.why))
@@ -224,21 +224,12 @@ def _swept(fs: FileSystem) -> Iterator[str]:
     return (f.path for f in check_leftovers(inventory) if f.repair is RepairAction.SWEEP)
 
 
-_POLICIES = (
-    due_policy.PARTITION_TTL,
-    due_policy.COMPACTION,
-    due_policy.LOG_COMPACTION,
-    due_policy.CLUSTERING,
-    due_policy.CLEAN,
-    due_policy.ARCHIVAL,
+_BY_POLICY = (
+    (due_policy.PARTITION_TTL, _expire),
+    (due_policy.COMPACTION, _compact),
+    (due_policy.LOG_COMPACTION, _compact_logs),
+    (due_policy.CLUSTERING, _cluster),
+    (due_policy.CLEAN, _clean),
+    (due_policy.ARCHIVAL, _archive),
 )
-_SERVICES = (
-    _rollback,
-    _by_policy(due_policy.PARTITION_TTL, _expire),
-    _by_policy(due_policy.COMPACTION, _compact),
-    _by_policy(due_policy.LOG_COMPACTION, _compact_logs),
-    _by_policy(due_policy.CLUSTERING, _cluster),
-    _by_policy(due_policy.CLEAN, _clean),
-    _by_policy(due_policy.ARCHIVAL, _archive),
-    _leftovers,
-)
+_SERVICES = (_rollback, *(_by_policy(policy, act) for policy, act in _BY_POLICY), _leftovers)
