@@ -5,7 +5,10 @@ crash, and on tables that Apache Hudi's streamer wrote.
 """
 
 from pyhudi.ingest.file_source import FileSource as FileSource
+from pyhudi.ingest.source import REJECTED as REJECTED
+from pyhudi.ingest.source import RejectedRows as RejectedRows
 from pyhudi.ingest.source import RowSource as RowSource
 from pyhudi.ingest.source import SourceBatch as SourceBatch
 from pyhudi.ingest.source import SourceLimits as SourceLimits
+from pyhudi.ingest.source import SourceSplit as SourceSplit
 from pyhudi.ingest.stream import Stream as Stream

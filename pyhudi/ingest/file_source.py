@@ -37,7 +37,7 @@ class _NewFile:
 class FileSource:
     """New files of a folder and the folders in it.
 
-    form: `parquet`, `arrow`, `csv` or `json` (lines); None: by the suffix of each file.
+    format: `parquet`, `arrow`, `csv` or `json` (lines); None: by the suffix of each file.
     pattern: of file names, such as `*.parquet`.  Names that begin with `.` or `_` are ignored.
     quiet_seconds: files that were modified less than this time ago are left for later.  A file
     whose modification time is not later than the checkpoint is never read, so give files that are
@@ -48,15 +48,15 @@ class FileSource:
         self,
         folder: str | os.PathLike[str],
         *,
-        form: str | None = None,
+        format: str | None = None,
         pattern: str = "*",
         quiet_seconds: float = 2.0,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if form is not None and form not in FORMATS:
-            raise UserError("unknown file format", form=form, hint="use " + ", ".join(FORMATS))
+        if format is not None and format not in FORMATS:
+            raise UserError("unknown file format", format=format, hint="use " + ", ".join(FORMATS))
         self._fs = locate(folder, storage_options=storage_options)
-        self._form, self._pattern, self._quiet_seconds = form, pattern, quiet_seconds
+        self._format, self._pattern, self._quiet_seconds = format, pattern, quiet_seconds
 
     def __repr__(self) -> str:
         return f"FileSource({self._fs.url!r})"
@@ -87,7 +87,7 @@ class FileSource:
         return sorted(new, key=lambda file: (file.millis, file.info.path))
 
     def _rows(self, path: str, schema: pa.Schema) -> pa.RecordBatchReader:
-        return read_rows(partial(self._fs.arrow_file, path), path, self._form, schema)
+        return read_rows(partial(self._fs.arrow_file, path), path, self._format, schema)
 
 
 def _modified(info: FileInfo, fs: FileSystem) -> float:

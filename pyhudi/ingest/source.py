@@ -2,20 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import pyarrow as pa
+
+REJECTED: Final = pa.schema(
+    [
+        pa.field("raw", pa.binary()),
+        pa.field("reason", pa.string()),
+        pa.field("position", pa.string()),
+    ]
+)
+"""Rows that a source cannot decode: their bytes, why, and where the source has them, such as
+`trips,0:17` or `landing/a.jsonl:12`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
     """The size of one batch.  A batch has at least one unit of the source, however large.
 
-    bytes: of the source's data; None: no limit.
+    bytes: of the source's data.  None: no limit.
     """
 
+    rows: int | None = None
     bytes: int | None = 1 << 30
+
+
+class RejectedRows:
+    """Collects the rows of a batch that cannot be decoded.
+
+    A source adds rows while its batch is read; the stream takes them after each chunk and decides
+    whether the batch fails.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[pa.RecordBatch] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """rows: columns of REJECTED, in the order of the source."""
+        if rows.num_rows:
+            self._waiting.append(rows)
+
+    def take(self) -> pa.Table:
+        """The rows since the last call; columns of REJECTED."""
+        waiting, self._waiting = self._waiting, []
+        return pa.Table.from_batches(waiting, REJECTED)
+
+
+class SourceSplit(Protocol):
+    """A part of a batch that one task reads.  It can be pickled and read more than once."""
+
+    def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
+        """The rows of this part; all parts of a batch give the same columns."""
+        ...
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +68,18 @@ class SourceBatch:
     """Rows that follow a checkpoint.
 
     rows: read once, in the order of the source.  checkpoint: the position after them.
+    rejected: collects rows that cannot be decoded while `rows` is read.
+    committed: called once the commit is complete, for sources that remove or acknowledge what
+    was read; a crash may leave it out.
+    splits: the same rows as parts that tasks of Spark read at once; empty if the source has one
+    reader only.
     """
 
     rows: pa.RecordBatchReader
     checkpoint: str
+    rejected: RejectedRows = field(default_factory=RejectedRows)
+    committed: Callable[[], None] = _nothing
+    splits: Sequence[SourceSplit] = ()
 
 
 class RowSource(Protocol):
@@ -39,7 +92,8 @@ class RowSource(Protocol):
 
         checkpoint: as an earlier batch stated it, or as Apache Hudi's streamer stored it; None
         reads from the beginning.  The same checkpoint gives the same rows again, or more.
-        schema: the user columns of the table, which type values of formats without types.
+        schema: the user columns of the table, which type values of formats without types; no
+        columns if the table is new.
         Raises UserError for a checkpoint that is not one of this source.
         """
         ...

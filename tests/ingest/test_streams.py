@@ -19,7 +19,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
-from pyhudi.ingest import FileSource, SourceLimits, Stream
+from pyhudi.ingest import FileSource, Stream
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
 NOW = 1_700_000_000
@@ -62,14 +62,14 @@ def test_each_file_is_written_once_in_the_order_of_time(
     tmp_path: Path, kind: str, version: int
 ) -> None:
     table = made(tmp_path / "t", table_type=kind, version=version)
-    stream = Stream(FileSource(tmp_path / "in"), table, limits=SourceLimits(bytes=1))
+    stream = Stream(FileSource(tmp_path / "in"), table, max_bytes=1)
     put(tmp_path / "in", "b.parquet", rows(0), 1)
     put(tmp_path / "in" / "deep", "a.csv", rows(5, ts=1), 2)
     put(tmp_path / "in", "_ignored.parquet", rows(500), 3)
     assert [report.inserted for report in stream.available()] == [10, 5]
-    assert stream.once() is None
+    assert stream.run_once() is None
     put(tmp_path / "in", "c.jsonl", rows(20, ts=2), 3)
-    assert stream.once() is not None
+    assert stream.run_once() is not None
     assert ids(table) == [f"k{n:04}" for n in [*range(15), *range(20, 30)]]
     assert table.checkpoint() == str((NOW + 3) * 1000)
 
@@ -98,7 +98,7 @@ def test_files_with_the_time_of_the_last_one_belong_to_its_batch(tmp_path: Path)
     table = made(tmp_path / "t")
     for number in range(4):
         put(tmp_path / "in", f"{number}.parquet", rows(number * 10), 1 if number < 3 else 2)
-    stream = Stream(FileSource(tmp_path / "in"), table, limits=SourceLimits(bytes=1))
+    stream = Stream(FileSource(tmp_path / "in"), table, max_bytes=1)
     assert [report.inserted for report in stream.available()] == [30, 10]
 
 
@@ -114,7 +114,7 @@ def test_a_batch_without_rows_moves_the_checkpoint(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     put(tmp_path / "in", "a.parquet", rows(0, 0), 1)
     put(tmp_path / "in", "b.parquet", rows(0), 2)
-    stream = Stream(FileSource(tmp_path / "in"), table, limits=SourceLimits(bytes=1))
+    stream = Stream(FileSource(tmp_path / "in"), table, max_bytes=1)
     assert [report.inserted for report in stream.available()] == [0, 10]
 
 
@@ -123,7 +123,7 @@ def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
     put(tmp_path / "in", "a.parquet", rows(0, 3), 1)
     wider = rows(3, 3).append_column("extra", pa.array([1, 2, 3], pa.int32()))
     put(tmp_path / "in", "b.parquet", wider, 2)
-    assert Stream(FileSource(tmp_path / "in"), table).once() is not None
+    assert Stream(FileSource(tmp_path / "in"), table).run_once() is not None
     found = pyhudi.open_table(tmp_path / "t").scan(["id", "extra"]).to_arrow()
     assert sorted(found["extra"].to_pylist(), key=str) == [1, 2, 3, None, None, None]
 
@@ -136,7 +136,7 @@ def test_fields_of_a_struct_that_a_file_lacks_are_null(tmp_path: Path) -> None:
     second = rows(1, 1).append_column("at", pa.array([{"a": 2, "b": 3}], wide))
     put(tmp_path / "in", "a.parquet", first, 1)
     put(tmp_path / "in", "b.parquet", second, 2)
-    assert Stream(FileSource(tmp_path / "in"), table).once() is not None
+    assert Stream(FileSource(tmp_path / "in"), table).run_once() is not None
     found = pyhudi.open_table(tmp_path / "t").scan(["id", "at"]).to_arrow().sort_by("id")
     assert found["at"].to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": 3}]
 
@@ -160,13 +160,13 @@ def test_two_streams_at_once_write_each_row_once(tmp_path: Path) -> None:
 
     def overtake(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """While the first batch is read, the other stream writes the same file."""
-        assert Stream(source, second, "insert").once() is not None
+        assert Stream(source, second, "insert").run_once() is not None
         return reader
 
     put(tmp_path / "in", "a.parquet", rows(0), 1)
     source = FileSource(tmp_path / "in")
     with pytest.raises(WriteConflictError, match="moved the checkpoint"):
-        Stream(source, first, "insert", transform=overtake).once()
+        Stream(source, first, "insert", transform=overtake).run_once()
     assert ids(first) == [f"k{n:04}" for n in range(10)]
 
 
@@ -215,7 +215,7 @@ def test_a_checkpoint_of_another_source_is_refused(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
     table.ingest(rows(0), checkpoint="topic,0:17", after=None)
     with pytest.raises(UserError, match="not one of a file source"):
-        Stream(FileSource(tmp_path / "in"), table).once()
+        Stream(FileSource(tmp_path / "in"), table).run_once()
 
 
 def test_a_file_that_is_not_of_its_format_leaves_the_checkpoint(tmp_path: Path) -> None:
@@ -224,15 +224,15 @@ def test_a_file_that_is_not_of_its_format_leaves_the_checkpoint(tmp_path: Path) 
     path.write_bytes(b"not parquet")
     os.utime(path, (NOW, NOW))
     with pytest.raises(CorruptFileError, match="not a parquet file"):
-        Stream(FileSource(tmp_path / "in"), table).once()
+        Stream(FileSource(tmp_path / "in"), table).run_once()
     assert table.checkpoint() is None
 
 
 PROGRAM = """
 import sys, pyhudi
-from pyhudi.ingest import FileSource, SourceLimits, Stream
+from pyhudi.ingest import FileSource, Stream
 table = pyhudi.open_table(sys.argv[1])
-for report in Stream(FileSource(sys.argv[2]), table, "insert", SourceLimits(bytes=1)).available():
+for report in Stream(FileSource(sys.argv[2]), table, "insert", max_bytes=1).available():
     pass
 """
 
@@ -266,6 +266,6 @@ def test_a_stream_follows_its_source_until_it_is_stopped(tmp_path: Path) -> None
     put(tmp_path / "in", "a.parquet", rows(0), 1)
     put(tmp_path / "in", "b.parquet", rows(10), 2)
     on_batch, stop = stopping(2)
-    stream = Stream(FileSource(tmp_path / "in"), table, limits=SourceLimits(bytes=1))
-    stream.run(interval_seconds=0.01, stop=stop, on_batch=on_batch)
+    stream = Stream(FileSource(tmp_path / "in"), table, max_bytes=1)
+    stream.run(continuous=True, interval_seconds=0.01, stop=stop, on_batch=on_batch)
     assert len(ids(table)) == 20
