@@ -1,0 +1,85 @@
+"""Sources by name, made from properties: those of this package, and entry points of others.
+
+An installed package adds a source with an entry point of the group `pyhudi.sources`: its name, and
+a function that takes the properties and returns a RowSource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from pyhudi.errors import OptionError
+from pyhudi.ingest.source import RowSource
+
+GROUP: Final = "pyhudi.sources"
+
+SourceFactory = Callable[[Mapping[str, str]], RowSource]
+"""Makes a source from properties.
+
+Names of Apache Hudi's streamer come without their prefix `hoodie.streamer.` (or
+`hoodie.deltastreamer.`): `source.dfs.root`, `source.kafka.topic`.  Other names that do not begin
+with `hoodie.` are for the client of the source: `bootstrap.servers`, `auto.offset.reset`,
+`schema.registry.url`.  `format` is the format of the rows and `envelope` that of changes, as the
+class of the source implies.  A factory raises OptionError for a property that it needs.
+"""
+
+_BUILT_IN: Final[Mapping[str, str]] = {
+    "files": "pyhudi.ingest.source_registry:files_from",
+}
+
+
+def source_from(name: str, properties: Mapping[str, str]) -> RowSource:
+    """The source with this name, made from properties.
+
+    name: one of `source_names()`, or `module:function`.
+    Raises OptionError for an unknown name, and for properties that are missing or invalid.
+    """
+    return _factory(name)(properties)
+
+
+def source_names() -> list[str]:
+    """The names of all sources, sorted."""
+    return sorted({*_BUILT_IN, *(point.name for point in entry_points(group=GROUP))})
+
+
+def needed(properties: Mapping[str, str], name: str, *, of: str) -> str:
+    """A property.  of: the source that needs it.  Raises OptionError if it is missing or empty."""
+    value = properties.get(name, "").strip()
+    if not value:
+        raise OptionError(
+            f"the source {of} needs a property", option=f"hoodie.streamer.{name}",
+            hint="state it in --props or --hoodie-conf",
+        )  # fmt: skip
+    return value
+
+
+def files_from(properties: Mapping[str, str]) -> RowSource:
+    """The source `files`: properties `source.dfs.root`, and `format` or suffixes."""
+    from pyhudi.ingest import FileSource
+
+    return FileSource(
+        needed(properties, "source.dfs.root", of="files"), format=properties.get("format")
+    )
+
+
+def _factory(name: str) -> SourceFactory:
+    place = _BUILT_IN.get(name, name)
+    if name not in _BUILT_IN:
+        for point in entry_points(group=GROUP, name=name):
+            made: SourceFactory = point.load()
+            return made
+    module, separator, function = place.partition(":")
+    if not separator:
+        raise OptionError(
+            "unknown source", source=name,
+            hint="use " + ", ".join(source_names()) + ", or module:function",
+        )  # fmt: skip
+    try:
+        found: Any = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionError("the source cannot be imported", source=name, reason=str(error)) from None
+    factory: SourceFactory = found
+    return factory

@@ -1,0 +1,72 @@
+"""Sources are made by name from properties."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pyhudi.errors import OptionError
+from pyhudi.ingest import RowSource, SourceBatch, SourceLimits, source_registry
+from pyhudi.ingest.source_registry import source_from, source_names
+
+
+class Counting:
+    """A source of numbers up to a limit."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._stop = int(properties["stop"])
+
+    def read(
+        self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
+    ) -> SourceBatch | None:
+        first = int(checkpoint or 0)
+        if first >= self._stop:
+            return None
+        rows = pa.table({"id": list(range(first, self._stop))})
+        return SourceBatch(rows.to_reader(), str(self._stop))
+
+
+def first_rows(source: RowSource) -> list[Any]:
+    batch = source.read(None, SourceLimits(), pa.schema([]))
+    assert batch is not None
+    return batch.rows.read_all()["id"].to_pylist()
+
+
+def test_files_are_made_from_their_folder(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a"]}), tmp_path / "a.parquet")
+    source = source_from("files", {"source.dfs.root": str(tmp_path), "format": "parquet"})
+    os.utime(tmp_path / "a.parquet", (1, 1))
+    assert first_rows(source) == ["a"]
+
+
+def test_a_source_of_the_user_is_a_function_of_a_module() -> None:
+    assert first_rows(source_from(f"{__name__}:Counting", {"stop": "3"})) == [0, 1, 2]
+
+
+def test_an_entry_point_adds_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("counting", f"{__name__}:Counting", source_registry.GROUP)
+
+    def found(**selection: Any) -> EntryPoints:
+        return EntryPoints([point]).select(**selection)
+
+    monkeypatch.setattr(source_registry, "entry_points", found)
+    assert "counting" in source_names()
+    assert first_rows(source_from("counting", {"stop": "2"})) == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["nowhere", "", "nowhere.module:function", "json:nothing"])
+def test_an_unknown_source_is_an_error(name: str) -> None:
+    with pytest.raises(OptionError, match="source"):
+        source_from(name, {})
+
+
+def test_a_missing_property_is_named() -> None:
+    with pytest.raises(OptionError, match=r"hoodie\.streamer\.source\.dfs\.root"):
+        source_from("files", {})
