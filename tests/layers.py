@@ -34,6 +34,8 @@ LAYERS = (
     "report",
     "api",
     "ingest",
+    "engines",
+    "duckdb",
     "__init__",
     "spark",
     "cli",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -66,7 +66,7 @@ class Scan(ArrowRows):
         Memory: the part being consumed and two parts read ahead; a part is a row group, or a whole
         slice if it has logs.
         """
-        return pa.RecordBatchReader.from_batches(self.schema, _stream(self.tasks))
+        return task_batches(self.schema, self.tasks)
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows, in no defined order; reads no more parts of files than needed, and two
@@ -88,18 +88,24 @@ class Scan(ArrowRows):
     def to_pyarrow_dataset(self) -> Any:
         """This snapshot as a `pyarrow.dataset.Dataset`: columns and filters that are
         pushed down to it become part of the scan."""
-        return read_current(self._state, self._dataset)
+        return dataset_of(self.pinned().narrowed)
 
-    def _dataset(self, state: TableState) -> Any:
-        request, engine = self._request, self._engine
-        own = self.plan.where if isinstance(request.where, str) else request.where
+    def pinned(self) -> Scan:
+        """This scan of the table's present state, which scans narrowed from it read too."""
 
-        def narrowed(columns: list[str] | None, where: pc.Expression | None) -> Scan:
-            names = request.columns if columns is None else tuple(columns)
-            inner = replace(request, columns=names, where=both(own, where))
-            return Scan(lambda: state, inner, engine=engine)
+        def fixed(state: TableState) -> Scan:
+            own = self.plan.where if isinstance(self._request.where, str) else self._request.where
+            inner = replace(self._request, where=own)
+            return Scan(lambda: state, inner, engine=self._engine)
 
-        return dataset_of(narrowed)
+        return read_current(self._state, fixed)
+
+    def narrowed(self, columns: Sequence[str] | None, where: pc.Expression | None) -> Scan:
+        """The scan of some of the columns (None: all) and of the rows that pass a filter too."""
+        names = self._request.columns if columns is None else tuple(columns)
+        own = self.plan.where if isinstance(self._request.where, str) else self._request.where
+        inner = replace(self._request, columns=names, where=both(own, where))
+        return Scan(self._state, inner, engine=self._engine)
 
     def explain(self) -> ScanPlan:
         """The plan: what is read and what is skipped.  Prints as text."""
@@ -119,6 +125,11 @@ class Scan(ArrowRows):
 
     def _repr_html_(self) -> str:
         return self.plan._repr_html_()
+
+
+def task_batches(schema: pa.Schema, tasks: tuple[ReadTask, ...]) -> pa.RecordBatchReader:
+    """The rows of tasks as a stream; memory as for `Scan.to_batches`."""
+    return pa.RecordBatchReader.from_batches(schema, _stream(tasks))
 
 
 def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBatch]:
