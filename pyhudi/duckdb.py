@@ -24,6 +24,10 @@ from pyhudi.read.time_travel import PointInTime
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+NATIVE_FILES_MAX: Final = 2000
+"""DuckDB opens all files of a view in each query.  Of tables with more files pyhudi reads the
+rows: it opens those that partitions and statistics do not rule out."""
+
 _READERS: Final = ("auto", "arrow")
 _RESERVED: Final = frozenset({"filename", "file_row_number", "file_index", "__pyhudi_file"})
 _GLOB: Final = frozenset("*?[]{}")
@@ -62,7 +66,7 @@ def attach(
         raise UserError("unknown reader", reader=reader, hint=f"one of {', '.join(_READERS)}")
     opened = _opened(table, storage_options)
     scan = opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned()
-    native = reader == "auto" and _reads_files(con)
+    native = reader == "auto" and len(scan.tasks) <= NATIVE_FILES_MAX and _reads_files(con)
     parts = snapshot_parts(scan, native=native)
     if not _is_readable(con, parts):
         parts = snapshot_parts(scan, native=False)

@@ -35,7 +35,7 @@ LAYERS = (
     "api",
     "ingest",
     "engines",
-    "duckdb",
+    "duckdb polars",
     "__init__",
     "spark",
     "cli",

@@ -29,10 +29,6 @@ from pyhudi.read.scan_tasks import read_replaced
 from pyhudi.records import FileGroupId
 from pyhudi.storage.local import LocalFileSystem
 
-NATIVE_FILES_MAX = 2000
-"""More base files are not given to an engine's reader, which opens all of them in each query;
-pyhudi opens those that partitions and statistics do not rule out."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutFile:
@@ -102,17 +98,26 @@ class RestRows:
         return dataset_of(self.narrowed)
 
 
-def snapshot_parts(scan: Scan, *, native: bool = True) -> SnapshotParts:
+def snapshot_parts(
+    scan: Scan,
+    *,
+    columns: Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+    native: bool = True,
+) -> SnapshotParts:
     """Divide the rows of a scan without a filter, of one snapshot.
 
+    columns: those that are read; None: all of the scan.  where: base files and slices without
+    matching rows are left out, other rows of base files are not; the rest has only matching rows.
     Reads the footers of base files, and merges the keys of logs.  native: False leaves all rows to
     pyhudi.
     """
+    by_engine = native and scan.plan.where is None
+    if columns is not None or where is not None:
+        scan = scan.narrowed(columns, where)
     tasks = scan.tasks
-    by_engine = native and scan.plan.where is None and len(tasks) <= NATIVE_FILES_MAX
-    found = (
-        LocalEngine().run(_base_file, tasks, label="split") if by_engine else [None] * len(tasks)
-    )
+    none: list[CutFile | None] = [None] * len(tasks)
+    found = LocalEngine().run(_base_file, tasks, label="split") if by_engine else none
     known = [(task, file) for task, file in zip(tasks, found, strict=True) if file is not None]
     logged = frozenset(task.slice.group for task, _ in known if task.slice.logs)
     omitted = frozenset(task.slice.group for task, _ in known) - logged
@@ -135,8 +140,10 @@ def _base_file(task: ReadTask) -> CutFile | None:
     found = footer(fs, base.path)
     if not _is_as_in_table(found, task):
         return None
-    none = np.empty(0, np.int64)
-    replaced = read_replaced(task) if task.slice.logs else none
+    replaced = np.empty(0, np.int64)
+    if task.slice.logs:
+        every = replace(task.spec, where=None, filter_columns=(), keys=None)
+        replaced = read_replaced(replace(task, spec=every))  # the same for all filters: cached
     return CutFile(fs.local_path(base.path), found.rows, replaced)
 
 
