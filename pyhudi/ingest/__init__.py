@@ -4,7 +4,8 @@
 crash, and on tables that Apache Hudi's streamer wrote.
 """
 
-from pyhudi.ingest.file_source import FileSource as FileSource
+from pyhudi.ingest.files.listing import DateFolders as DateFolders
+from pyhudi.ingest.files.source import FileSource as FileSource
 from pyhudi.ingest.source import REJECTED as REJECTED
 from pyhudi.ingest.source import RejectedRows as RejectedRows
 from pyhudi.ingest.source import RowSource as RowSource

@@ -19,6 +19,16 @@ REJECTED: Final = pa.schema(
 `trips,0:17` or `landing/a.jsonl:12`."""
 
 
+def rejected_batch(
+    raws: Sequence[bytes], reasons: Sequence[str], positions: Sequence[str]
+) -> pa.RecordBatch:
+    """Rows of REJECTED."""
+    types = (field.type for field in REJECTED)
+    columns = (raws, reasons, positions)
+    arrays = [pa.array(values, type=kind) for values, kind in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=REJECTED)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
     """The size of one batch.  A batch has at least one unit of the source, however large.

@@ -135,8 +135,11 @@ class LocalFileSystem:
         return os.path.exists(self._at(path))
 
     def children(self, folder: str = "") -> list[FileInfo]:
+        return sorted(self.entries(folder), key=lambda info: info.path)
+
+    def entries(self, folder: str = "") -> Iterator[FileInfo]:
+        """`children` one by one, in no order."""
         prefix = f"{folder}/" if folder else ""
-        found = []
         with _typed(self._at(folder)) as place:
             try:
                 with os.scandir(place) as entries:
@@ -148,17 +151,14 @@ class LocalFileSystem:
                             if not is_folder and is_staged(entry.name):
                                 continue
                             found_stat = None if is_folder else entry.stat()
-                            found.append(
-                                FileInfo(
-                                    prefix + entry.name,
-                                    found_stat.st_size if found_stat else 0,
-                                    is_folder,
-                                    modified=found_stat.st_mtime if found_stat else None,
-                                )
+                            yield FileInfo(
+                                prefix + entry.name,
+                                found_stat.st_size if found_stat else 0,
+                                is_folder,
+                                modified=found_stat.st_mtime if found_stat else None,
                             )
             except (FileNotFoundError, NotADirectoryError):
-                return []
-        return sorted(found, key=lambda info: info.path)
+                return
 
     def names(self, folder: str = "") -> list[str]:
         with _typed(self._at(folder)) as place:

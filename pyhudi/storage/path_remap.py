@@ -117,11 +117,21 @@ def files_below(fs: FileSystem, folder: str) -> list[FileInfo]:
     return sorted(found, key=lambda info: info.path)
 
 
-def copy_file(fs: FileSystem, source: str, target: str, *, chunk_bytes: int = 8 << 20) -> None:
-    """Copy a file to a second name, in chunks.  Raises StorageError if the name is taken."""
+def copy_file(
+    fs: FileSystem,
+    source: str,
+    target: str,
+    *,
+    to: FileSystem | None = None,
+    chunk_bytes: int = 8 << 20,
+) -> None:
+    """Copy a file to a second name, in chunks.  to: the store of the target; None: the same.
+
+    Raises StorageError if the name is taken.
+    """
     file = fs.open(source)
     try:
-        with fs.open_sink(target) as sink:
+        with (to or fs).open_sink(target) as sink:
             at = 0
             while at < file.size:
                 part = file.read_at(at, min(chunk_bytes, file.size - at))

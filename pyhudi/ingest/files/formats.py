@@ -1,0 +1,149 @@
+"""Formats of files: their columns, and their rows as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi.errors import CorruptFileError, StorageError, UserError
+from pyhudi.ingest.files.avro_files import avro_batches, avro_facts
+from pyhudi.ingest.files.csv_rows import CsvDialect, Opener, csv_batches, csv_facts
+from pyhudi.ingest.files.json_lines import json_batches, json_facts
+from pyhudi.ingest.source import RejectedRows
+
+FORMATS: Final = ("parquet", "arrow", "avro", "orc", "csv", "json")
+_SUFFIXES: Final = {
+    ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".avro": "avro", ".orc": "orc",
+    ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """name: one of FORMATS; None: by the suffix of each file."""
+
+    name: str | None = None
+    csv: CsvDialect = field(default_factory=CsvDialect)
+
+    def of(self, path: str) -> str:
+        """Raises UserError for an unknown suffix."""
+        found = self.name or _SUFFIXES.get(PurePosixPath(path).suffix.lower())
+        if found is None:
+            raise UserError(
+                "the format of the file is not known", path=path,
+                hint=f"state the format: {', '.join(FORMATS)}",
+            )  # fmt: skip
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """Columns and number of rows of a file; rows: None where they were not counted."""
+
+    schema: pa.Schema
+    rows: int | None
+
+
+def file_facts(
+    opened: Opener, path: str, form: FileFormat, known: pa.Schema, *, count: bool
+) -> FileContent:
+    """opened: opens the file.  known: columns of the table, which type those of CSV and JSON.
+    count: whether the number of rows is needed; of CSV it is the number of lines.
+
+    Reads the footer or the header; of CSV one block, or all to count; JSON lines whole, a block at
+    a time.  Raises CorruptFileError for a file that is not of its format.
+    """
+    name = form.of(path)
+    with _typed(name, path):
+        match name:
+            case "parquet":
+                import pyarrow.parquet as pq
+
+                parquet = pq.ParquetFile(opened())
+                return FileContent(parquet.schema_arrow, parquet.metadata.num_rows)
+            case "orc":
+                from pyarrow.orc import ORCFile
+
+                orc = ORCFile(opened())
+                return FileContent(orc.schema, orc.nrows)
+            case "arrow":
+                return FileContent(*_arrow_facts(opened(), count))
+            case "avro":
+                return FileContent(*avro_facts(opened(), path, count=count))
+            case "csv":
+                return FileContent(*csv_facts(opened, known, form.csv, count=count))
+            case _:
+                return FileContent(*json_facts(opened(), known))
+
+
+def file_batches(
+    opened: Opener, path: str, form: FileFormat, schema: pa.Schema, rejected: RejectedRows
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, with its columns or those of `schema`.
+
+    schema: types of the columns of CSV and JSON, which other columns of such files lack.
+    rejected: gets lines of CSV and JSON that cannot be decoded.
+    Memory: a row group, a stripe, or one block of text.  Raises CorruptFileError.
+    """
+    name = form.of(path)
+    with _typed(name, path):
+        match name:
+            case "parquet":
+                import pyarrow.parquet as pq
+
+                yield from pq.ParquetFile(opened()).iter_batches()
+            case "orc":
+                from pyarrow.orc import ORCFile
+
+                orc = ORCFile(opened())
+                yield from (orc.read_stripe(number) for number in range(orc.nstripes))
+            case "arrow":
+                yield from _arrow_batches(opened())
+            case "avro":
+                yield from avro_batches(opened(), path)
+            case "csv":
+                yield from csv_batches(opened, path, schema, form.csv, rejected)
+            case _:
+                yield from json_batches(opened(), path, schema, rejected)
+
+
+@contextmanager
+def _typed(form: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFileError(
+            f"not a {form} file that fits the table", path=path, reason=str(error),
+            hint="check the file, or state its format",
+        ) from error  # fmt: skip
+
+
+def _arrow_reader(file: Any) -> tuple[Any, bool]:
+    """The reader of an Arrow file or stream, and whether it is a file."""
+    is_file = file.read(6) == b"ARROW1"
+    file.seek(0)
+    return (pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)), is_file
+
+
+def _arrow_facts(file: Any, count: bool) -> tuple[pa.Schema, int | None]:
+    reader, _ = _arrow_reader(file)
+    if not count:
+        return reader.schema, None
+    file.seek(0)
+    return reader.schema, sum(batch.num_rows for batch in _arrow_batches(file))
+
+
+def _arrow_batches(file: Any) -> Iterator[pa.RecordBatch]:
+    reader, is_file = _arrow_reader(file)
+    if not is_file:
+        yield from reader
+        return
+    for number in range(reader.num_record_batches):
+        yield reader.get_batch(number)
