@@ -112,8 +112,8 @@ class MetadataCare:
 
     def verify(self, *, keys: bool = True) -> Diagnosis:
         """Verify the metadata table against the table: `files` against a listing, statistics and
-        bloom filters against footers and (keys) the record index against every key.  The files of
-        the metadata table are checked too."""
+        bloom filters against footers and (keys) the record index and secondary indexes against
+        every row.  The files of the metadata table are checked too."""
         inventory = TableInventory.of(self._fs, load_config(self._fs))
         found = check_metadata(inventory, with_keys=keys, engine=self._engine)
         return Diagnosis(

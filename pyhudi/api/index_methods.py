@@ -18,7 +18,7 @@ from pyhudi.index.maintenance.rebuild import ReportProgress, silent
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats, index_entries, index_stats
 from pyhudi.index.record_build import RecordRequest
-from pyhudi.index.secondary_build import SecondaryRequest
+from pyhudi.index.secondary.build import SecondaryRequest
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
 from pyhudi.metadata.record_index.lookup_explain import explain_lookup
 from pyhudi.operations import external_indexes, metadata_indexes, record_index

@@ -12,7 +12,7 @@ from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.health.quarantine import quarantine_files
 from pyhudi.index.maintenance.partitioned_build import build_by_partition
 from pyhudi.index.maintenance.rebuild import silent
-from pyhudi.index.secondary_build import recreate_indexes
+from pyhudi.index.secondary.build import recreate_indexes
 from pyhudi.metadata.definitions import define_column_stats, definitions_path, read_definitions
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,

@@ -1,5 +1,6 @@
-"""Verification of the metadata table: `files` against a listing, the record index against the keys
-of every file group, statistics and bloom filters against footers; also its own files.
+"""Verification of the metadata table: `files` against a listing, the record index and secondary
+indexes against the rows of every file group, statistics and bloom filters against footers; also its
+own files.
 
 The table's rows can be read without the metadata table: a rebuild repairs every problem found here.
 """
@@ -18,14 +19,17 @@ from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import quarantined_files
 from pyhudi.health.timeline_checks import check_instants, check_properties
+from pyhudi.index.secondary.verify import WrongEntries, has_one_text, secondary_faults
 from pyhudi.metadata.definitions import read_definitions, stats_definition
 from pyhudi.metadata.file_stats.records import IndexedFile, index_file
 from pyhudi.metadata.file_stats.verify import wrong_facts
 from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from pyhudi.metadata.reader import MetadataTable, open_metadata
+from pyhudi.metadata.secondary_index.definition import SecondaryIndex, secondary_indexes
 from pyhudi.operations import record_index
 from pyhudi.read.metadata_freshness import trusted_metadata
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -37,7 +41,8 @@ def check_metadata(
 ) -> Iterator[Finding]:
     """All problems of the metadata table; none if the table has no metadata table.
 
-    with_keys: verify the record index against the keys; reads one column of the table.
+    with_keys: verify the record index and the secondary indexes against the rows; reads the key
+    column and the columns of the indexes.
     """
     if FILES.path not in inventory.config.metadata_partitions:
         return
@@ -67,6 +72,7 @@ def check_metadata(
         yield from _check_facts(inventory, metadata)
         if with_keys and RECORD_INDEX.path in metadata.partitions_listed:
             yield from _check_keys(inventory, metadata, engine or LocalEngine())
+            yield from _check_secondary(inventory, metadata, engine or LocalEngine())
     except (CorruptFileError, FileMissingError) as broken:
         path = broken.facts.get("path") or METADATA_TABLE
         yield _broken(str(path), "the metadata table cannot be read", broken.what)
@@ -208,3 +214,56 @@ def _check_keys(
             examples or f"of {found.keys} keys of the table and {found.entries} of the index",
             "table.index.repair(), table.metadata.rebuild(), or repair", RepairAction.METADATA,
         )  # fmt: skip
+
+
+# ---- secondary indexes --------------------------------------------------------------------------
+
+
+def _check_secondary(
+    inventory: TableInventory, metadata: MetadataTable, engine: Engine
+) -> Iterator[Finding]:
+    """In both directions: each row has its entry, and the index has no others."""
+    state = replace(inventory.state(), metadata=metadata)
+    schema = state.schema()
+    for index in secondary_indexes(state.fs, state.config):
+        path = f"{METADATA_TABLE}/{index.name}"
+        if index.column not in schema.names:
+            yield _secondary(
+                path, "is of a column that does not exist", "it is not used", Severity.WARNING
+            )
+        elif not has_one_text(index, schema):
+            yield _secondary(
+                path, "is not verified",
+                "writers of version V1 store dates and timestamps in different forms",
+                Severity.INFO,
+            )  # fmt: skip
+        else:
+            yield from _wrong_entries(state, index, engine, path)
+
+
+def _wrong_entries(
+    state: TableState, index: SecondaryIndex, engine: Engine, path: str
+) -> Iterator[Finding]:
+    with record_index.key_spill(state.fs, engine) as staging:
+        found = secondary_faults(state, index, engine, staging)
+    if found.missing.count:
+        what = "lacks {} entries: point queries by the column miss rows"
+        yield _counted(path, what, found.missing, found.entries, Severity.ERROR)
+    if found.superfluous.count:
+        what = "has {} superfluous entries: point queries read more"
+        yield _counted(path, what, found.superfluous, found.entries, Severity.WARNING)
+
+
+def _counted(
+    path: str, what: str, wrong: WrongEntries, entries: int, severity: Severity
+) -> Finding:
+    why = f"the rows have {entries} entries; for example {', '.join(map(repr, wrong.examples))}"
+    return _secondary(path, what.format(wrong.count), why, severity)
+
+
+def _secondary(path: str, what: str, why: str, severity: Severity) -> Finding:
+    return Finding(
+        "secondary-keys", severity, path, f"the secondary index {what}", why,
+        "table.metadata.rebuild(), or repair",
+        RepairAction.METADATA if severity is Severity.ERROR else None,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.index.maintenance.rebuild import build_now, silent
-from pyhudi.index.secondary_build import recreate_indexes
+from pyhudi.index.secondary.build import recreate_indexes
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.layouts.table_layout import ArchiveKind, LogInstant, TableLayout
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyhudi.errors import Overtaken, OvertakenError, WriteConflictError
-from pyhudi.index.secondary_changes import StagedChanges
+from pyhudi.index.secondary.changes import StagedChanges
 from pyhudi.metadata.definitions import follow_schema
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting_index

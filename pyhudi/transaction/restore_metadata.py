@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pyhudi.engine import LocalEngine
 from pyhudi.index.maintenance.partitioned_build import build_by_partition
 from pyhudi.index.maintenance.rebuild import build_now, silent
-from pyhudi.index.secondary_build import recreate_indexes
+from pyhudi.index.secondary.build import recreate_indexes
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.file_stats.build import create_facts
 from pyhudi.metadata.payloads import (

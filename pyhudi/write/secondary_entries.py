@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pyhudi.errors import Overtaken, OvertakenError, SchemaError, UnsupportedTableError
-from pyhudi.index.secondary_changes import IndexShape, StagedChanges, changes_of_commit
+from pyhudi.index.secondary.changes import IndexShape, StagedChanges, changes_of_commit
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.reader import MetadataTable

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.index.consistent_hashing import Ring
-from pyhudi.index.secondary_changes import IndexShape
+from pyhudi.index.secondary.changes import IndexShape
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.merge_rules import MergeRules

@@ -21,7 +21,7 @@ from pyhudi.errors import IndexNotReadyError, SchemaError, UnsupportedTableError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, new_write_token
 from pyhudi.index.expression_build import recreate_expressions
 from pyhudi.index.index_creation import IndexCreation, check_new
-from pyhudi.index.secondary_changes import (
+from pyhudi.index.secondary.changes import (
     EntryReader,
     GroupChange,
     IndexShape,
@@ -121,7 +121,7 @@ def create_secondary(
     """
     fs, index, count = state.fs, shape.index, shape.group_count
     check_quiet(state.timeline, state.log)
-    entries = _staged_entries(state, shape, engine, staging)
+    entries = staged_entries(state, shape, engine, staging)
     fs.delete_folder(f"{METADATA_TABLE}/{index.name}")
     config = add_definition(fs, state.config, index.to_definition())
     written: list[WriteStat] = []
@@ -164,7 +164,7 @@ def _recreate_secondary(fs: FileSystem, group_counts: Mapping[str, int], engine:
                 )
 
 
-def _staged_entries(
+def staged_entries(
     state: TableState, shape: IndexShape, engine: Engine, staging: Staging
 ) -> StagedChanges:
     """Every entry of the newest snapshot, staged as additions."""

@@ -13,7 +13,7 @@ import pytest
 import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.index.secondary_changes import IndexShape, StagedChanges, changes_of_commit
+from pyhudi.index.secondary.changes import IndexShape, StagedChanges, changes_of_commit
 from pyhudi.metadata.secondary_index.changes import combined
 from pyhudi.metadata.secondary_index.definition import SecondaryIndex
 from pyhudi.metadata.secondary_index.key_format import (

@@ -1,0 +1,1 @@
+"""Secondary indexes against the table's rows: creation, changes of a commit, verification."""
