@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from pyhudi.errors import CatalogError as CatalogError
 from pyhudi.errors import CorruptFileError as CorruptFileError
 from pyhudi.errors import HollowCommitError as HollowCommitError
 from pyhudi.errors import IndexNotReadyError as IndexNotReadyError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyhudi.read.scan import Scan as Scan
     from pyhudi.report.table_report import TableReport as TableReport
     from pyhudi.storage.inline_file import InlineFileSystem as InlineFileSystem
+    from pyhudi.sync.sync_report import SyncReport as SyncReport
     from pyhudi.write.write_report import WriteReport as WriteReport
 
 _HOMES: Final = {
@@ -53,6 +55,7 @@ _HOMES: Final = {
     "PythonKeys": "pyhudi.keygen.generators",
     "Scan": "pyhudi.read.scan",
     "Table": "pyhudi.api.table",
+    "SyncReport": "pyhudi.sync.sync_report",
     "TableReport": "pyhudi.report.table_report",
     "TimestampPartition": "pyhudi.keygen.new_table_keys",
     "WriteReport": "pyhudi.write.write_report",

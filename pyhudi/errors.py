@@ -150,6 +150,12 @@ class HollowCommitError(PyhudiError):
     code = "HOLLOW_COMMIT"
 
 
+class CatalogError(PyhudiError):
+    """A catalog cannot be reached, or rejected a request; the table itself is unchanged."""
+
+    code = "CATALOG"
+
+
 class LockError(PyhudiError):
     """The table's lock could not be acquired in time."""
 

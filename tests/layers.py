@@ -29,6 +29,7 @@ LAYERS = (
     "transaction",
     "write",
     "services",
+    "sync",
     "operations",
     "health",
     "report",

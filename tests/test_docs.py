@@ -1,7 +1,7 @@
 """Every Python block of the README and of the pages below docs/ runs.
 
 A block may use the names that `names` gives: a merge-on-read table of two commits in `table`, and
-what the text around the block states.  docs/integrations.md has its own test, and pages in folders
+what the text around the block states.  Pages of OWN_TESTS have other tests, and pages in folders
 of docs/ are in tests/test_walkthroughs.py.
 """
 
@@ -26,6 +26,8 @@ from tests.support.spark_views import drop_views
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OWN_TESTS = ("integrations.md", "catalogs.md")
+"""Pages whose blocks run in tests of their areas."""
 COMPILED_ONLY = ("hdfs://", "Action.X")
 """Blocks that name servers which are not here, or that are a sketch."""
 SCHEMA = pa.schema(
@@ -88,7 +90,7 @@ def cases(*, spark: bool) -> list[Any]:
     return [
         pytest.param(block, id=f"{page.name}-{number}")
         for page in PAGES
-        if page.name != "integrations.md"
+        if page.name not in OWN_TESTS
         for number, block in enumerate(blocks(page), 1)
         if needs_spark(block) is spark
     ]

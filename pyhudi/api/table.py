@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.api.catalog_methods import CatalogVerbs
 from pyhudi.api.health_methods import CareVerbs
 from pyhudi.api.index_methods import TableIndex
 from pyhudi.api.input_conversion import (
@@ -53,6 +54,7 @@ from pyhudi.read.time_travel import PointInTime
 from pyhudi.services.indexing.index_lookup import lookup
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
+from pyhudi.sync.open_catalog import location_of
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.timeline import Timeline
@@ -69,13 +71,12 @@ def open_table(
     key_generator: PythonKeys | None = None,
     merge: MergeFunction | None = None,
 ) -> Table:
-    """The table at a path or URL.
+    """The table at a path or URL, or with a name: `hive://host:9083/db.table`, `glue://db.table`.
 
-    options: `hoodie.*` keys.  key_generator: custom key functions, if the table's keys are made by
-    such functions.  merge: the merge function the table was created with, if any.
-    Raises TableNotFoundError, UnsupportedTableError, OptionError.
+    options: `hoodie.*` keys.  key_generator, merge: functions that the table was created with.
+    Raises TableNotFoundError, UnsupportedTableError, OptionError, CatalogError.
     """
-    fs = locate(path, storage_options=storage_options)
+    fs = locate(location_of(path), storage_options=storage_options)
     parsed = Options()
     if options or merge is not None:
         config = load_config(fs)
@@ -105,11 +106,10 @@ def create_table(
     schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  partition_by: columns, with
     TimestampPartition for levels made of times; PythonKeys for custom paths.
     ordering: columns whose greater value wins (event time); None: the later write wins.
-    table_type: "cow" or "mor".
+    table_type: "cow" or "mor".  name: defaults to the last component of the path.
     index: how writes find a key: "record", "partitioned_record", "bloom", "global_bloom",
     "simple", "global_simple", "bucket", "rocksdb", "hbase" or "elastic"; stored in the table's
     properties.
-    name: defaults to the last component of the path.
     merge: a function `merge(old, new)` of record batches that merges stored and newer records.
     Row i of `old`, of `new` and of the result have the same key and the same columns.  The table
     stores the function's name; writes and log merges must be given the function again.
@@ -159,7 +159,7 @@ def repair(
     return execute_repair(fs, dry_run=dry_run, allow_loss=allow_loss)
 
 
-class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
+class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
     """A Hudi table.  Every call sees the current state; a Scan keeps the state it first saw."""
 
     def __init__(
@@ -328,8 +328,8 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs):
         )
 
     def capture(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
-        """Every change by every commit after `since` up to `until`, with the rows before and
-        after; for tables that log changes (`hoodie.table.cdc.enabled`).
+        """Every change by every commit after `since` up to `until`; for tables that log changes
+        (`hoodie.table.cdc.enabled`).
 
         Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
         commit's instant, before and after are structs of the columns.

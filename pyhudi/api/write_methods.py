@@ -12,6 +12,7 @@ from pyhudi.api.merge_builder import TableMerge
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
+from pyhudi.operations.catalog_sync import sync_catalogs
 from pyhudi.operations.commit_callback import call_back
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.publish import as_if_published, discard_deferred, publish_deferred
@@ -326,6 +327,7 @@ class WritingVerbs:
         """
         report = publish_deferred(self._fs, instant, self._options.write)
         report = after_write(self._fs, self._options, self._engine, report, commit)
+        report = sync_catalogs(self._fs, self._options, report)
         return call_back(self._fs, self._options.write.callback, report)
 
     def preview(

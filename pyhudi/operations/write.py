@@ -32,6 +32,7 @@ from pyhudi.metadata.definitions import follow_schema
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting_index
 from pyhudi.observe.events import observed, plain_facts
+from pyhudi.operations.catalog_sync import sync_catalogs
 from pyhudi.operations.commit_callback import call_back
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
@@ -80,6 +81,7 @@ def write(fs: FileSystem, request: WriteRequest) -> WriteReport:
         report = commit(fs, request)
         report = after_write(fs, request.options, request.engine, report, commit)
         facts.update(plain_facts(report))
+    report = sync_catalogs(fs, request.options, report)
     report = call_back(fs, request.options.write.callback, report)
     return replace(report, notes=(*notes, *report.notes)) if notes else report
 

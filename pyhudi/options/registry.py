@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyhudi.options.names import (
+    catalog,
     concurrency,
     index,
     machinery,
@@ -29,6 +30,7 @@ AREAS: Final[Mapping[str, tuple[Row, ...]]] = {
     "Table services": services.ROWS,
     "Several writers": concurrency.ROWS,
     "Streams, SQL and hooks": stream.ROWS,
+    "Catalogs": catalog.ROWS,
     "Machinery of the JVM": machinery.ROWS,
 }
 """Rows by their heading in docs/options.md."""

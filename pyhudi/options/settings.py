@@ -13,6 +13,7 @@ from typing import Any
 
 from pyhudi.errors import OptionError
 from pyhudi.options.callbacks import CallbackOptions
+from pyhudi.options.catalogs import CatalogOptions
 from pyhudi.options.concurrent_writers import Concurrency, check_positive
 from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.locks import LockRules
@@ -421,5 +422,6 @@ class Options:
     query: QueryRequest = field(default_factory=QueryRequest)
     stream: StreamOptions = field(default_factory=StreamOptions)
     keygen: TimestampSettings = field(default_factory=TimestampSettings)
+    catalog: CatalogOptions = field(default_factory=CatalogOptions)
     ignored: tuple[str, ...] = ()
     mapped: tuple[str, ...] = ()

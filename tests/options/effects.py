@@ -39,7 +39,9 @@ from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.write.table_creation import config_of
 from tests.support.callbacks import server, taking
+from tests.support.fake_metastore import metastore
 from tests.support.filesystems import clone
+from tests.sync.entries import plain as structure
 
 Given = Mapping[str, str]
 SCHEMA = pa.schema(
@@ -567,3 +569,54 @@ def called_back(given: Given) -> Any:
         report = table(given, base=base).insert(rows(range(2), 1))
     found = [(r.path, r.headers["HUDI-CALLBACK-API-KEY"], r.headers["Team"]) for r in requests]
     return found, len(report.notes)
+
+
+# ---- catalogs ----------------------------------------------------------------------------------
+
+
+def registered(kind: str) -> Callable[[Given], Any]:
+    """What two syncs store in a metastore, with a write between them, and the requests of each."""
+
+    def look(given: Given) -> Any:
+        made = table(QUIET, kind)
+        made.insert(rows(range(4), 1))
+        place = {"hoodie.datasource.meta.sync.base.path": "s3://lake/t", **given}
+        with metastore() as (uri, handler):
+            found = outcome(lambda: made.sync(uri=uri, options=place).entries)
+            first = len(handler.calls)
+            made.insert(rows(range(4, 8), 2, "p%2F2"))
+            outcome(lambda: made.sync(uri=uri, options=place))
+            tables = {
+                name: (entry.tableType, structure(entry.sd), structure(entry.partitionKeys),
+                       {k: v for k, v in entry.parameters.items() if "commit" not in k})
+                for name, entry in handler.tables.items()
+            }  # fmt: skip
+            values = [[p.values for p in ps.values()] for ps in handler.partitions.values()]
+            writes = [c for c in handler.calls if not c.startswith("get_table")]
+            return repr((found and type(found), tables, values, writes, first))
+
+    return look
+
+
+def registered_again(given: Given) -> Any:
+    """The requests of a sync after a commit that changes nothing in the catalog."""
+    made = table(QUIET)
+    made.insert(rows(range(4), 1))
+    place = {"hoodie.datasource.meta.sync.base.path": "s3://lake/t", **given}
+    with metastore() as (uri, handler):
+        made.sync(uri=uri, options=place)
+        made.insert(rows(range(4), 2))
+        handler.calls.clear()
+        made.sync(uri=uri, options=place)
+        return list(handler.calls)
+
+
+def registered_inline(given: Given) -> Any:
+    """The notes of a write, after which the metastore is synced or not."""
+    with metastore() as (uri, handler):
+        base = {
+            **QUIET, "hoodie.datasource.hive_sync.metastore.uris": uri,
+            "hoodie.datasource.meta.sync.base.path": "s3://lake/t",
+        }  # fmt: skip
+        report = table(given, base=base).insert(rows(range(4), 1))
+        return report.notes, sorted(handler.tables)

@@ -52,6 +52,7 @@ _PAYLOADS = "org.apache.hudi.common.model."
 _texts = see.times(["2023-11-14 22:10"], pa.string())
 _numbers = see.times([1_700_000_000], pa.int64())
 
+_SYNC = "hoodie.datasource."
 CASES: dict[str, Case] = {
     # tables
     "hoodie.table.name": Case(see.agreement, "other"),
@@ -161,6 +162,38 @@ CASES: dict[str, Case] = {
     "hoodie.static.overwrite.partition.paths": Case(see.overwritten, "p0,p1"),
     "hoodie.datasource.write.commitmeta.key.prefix": Case(see.options_only, "my."),
     # merging
+    **{
+        _SYNC + name: Case(see.registered("cow"), *values)
+        for name, *values in (
+            ("hive_sync.database", "lake"),
+            ("hive_sync.table", "other"),
+            ("hive_sync.partition_fields", "v"),
+            ("hive_sync.partition_extractor_class", "SlashEncodedDayPartitionValueExtractor"),
+            ("hive_sync.create_managed_table", "true"),
+            ("hive_sync.omit_metadata_fields", "true"),
+            ("hive_sync.sync_as_datasource", "false"),
+            ("hive_sync.schema_string_length_thresh", "100"),
+            ("hive_sync.table_properties", "a=b"),
+            ("hive_sync.serde_properties", "a=b"),
+            ("hive_sync.batch_num", "1"),
+            ("meta.sync.base.path", "s3://lake/other"),
+        )
+    },
+    "hoodie.meta.sync.decode_partition": Case(see.registered("cow"), "true"),
+    "hoodie.meta_sync.spark.version": Case(see.registered("cow"), "3.5"),
+    "hoodie.meta.sync.incremental": Case(see.registered("cow"), "false"),
+    "hoodie.datasource.meta_sync.condition.sync": Case(see.registered_again, "true"),
+    _SYNC + "hive_sync.table.strategy": Case(see.registered("mor"), "RO"),
+    _SYNC + "hive_sync.skip_ro_suffix": Case(see.registered("mor"), "true"),
+    "hoodie.meta.sync.sync_snapshot_with_table_name": Case(
+        see.registered("mor"), "false"
+    ),
+    _SYNC + "hive_sync.enable": Case(see.registered_inline, "true"),
+    _SYNC + "meta.sync.enable": Case(see.registered_inline, "true"),
+    _SYNC + "hive_sync.metastore.uris": Case(see.parsed, "http://lake"),
+    _SYNC + "hive_sync.mode": Case(see.parsed, "jdbc"),
+    _SYNC + "hive_sync.base_file_format": Case(see.parsed, "ORC"),
+    "hoodie.meta.sync.client.tool.class": Case(see.parsed, "org.example.Tool"),
     "hoodie.write.commit.callback.on": Case(see.called_back, "false"),
     "hoodie.write.commit.callback.class": Case(see.parsed, "Other"),
     "hoodie.write.commit.callback.http.url": Case(see.called_back, see.server() + "/other"),
@@ -426,6 +459,13 @@ _PLACES = {
         "hoodie.bucket.index.merge.threshold",
     ),
     "it takes a bootstrapped table": ("tests/read/test_bootstrap.py", "pyhudi.bootstrap.base.path"),
+    "it takes columns of these kinds, or a database": (
+        "tests/sync/test_entries.py", _SYNC + "hive_sync.support_timestamp",
+        _SYNC + "hive_sync.sync_comment", _SYNC + "hive_sync.auto_create_database",
+    ),
+    "it takes a service of AWS": (
+        "tests/sync/test_glue.py", "hoodie.aws.glue.", _SYNC + "meta.sync.glue.",
+    ),
     "it takes two indexes": ("tests/index/test_shadow_index.py", "pyhudi.index.shadow"),
     _STATE: ("tests/index/test_kinds.py", "hoodie.bloom.index.prune.by.ranges",
              "hoodie.bucket.index.hash.field"),

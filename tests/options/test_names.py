@@ -119,7 +119,7 @@ def test_names_of_one_setting_may_not_disagree() -> None:
 
 def test_names_without_effect_are_listed_and_logged_once(caplog) -> None:
     caplog.set_level(logging.INFO, logger="pyhudi")
-    given = {"hoodie.datasource.hive_sync.mode": "hms", "hoodie.metrics.on": "true"}
+    given = {"hoodie.datasource.hive_sync.jdbcurl": "jdbc", "hoodie.metrics.on": "true"}
     assert parse_options(given).ignored == tuple(given)
     assert len(caplog.records) == 1
 
@@ -145,11 +145,8 @@ def test_an_unknown_name_is_rejected_whatever_it_starts_with(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "hoodie.datasource.hive_sync.enable", "hoodie.datasource.meta.sync.enable",
-        "hoodie.write.ignore.failed",
-    ],
-)  # fmt: skip
+    ["hoodie.write.ignore.failed", "hoodie.datasource.hive_sync.bucket_sync"],
+)
 def test_a_feature_that_is_missing_cannot_be_switched_on(name: str) -> None:
     assert parse_options({name: "false"}) == Options()
     with pytest.raises(OptionError, match="accepted: false"):

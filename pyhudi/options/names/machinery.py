@@ -4,70 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.option_row import Row, refused, without_effect
+from pyhudi.options.option_row import Row, without_effect
 
-_SYNC: Final = "catalog sync is not supported, and cannot be enabled"
-_NO_SYNC: Final = "catalog sync is not supported"
 _METRICS: Final = "metrics go to OpenTelemetry or Prometheus: docs/observability.md"
 _VIEW: Final = "the view of a table is built in memory"
 _SERVER: Final = "there is no timeline server"
 _MEMORY: Final = "tunes memory of the JVM"
 
 ROWS: Final[tuple[Row, ...]] = (
-    refused(
-        "hoodie.datasource.hive_sync.enable", _NO_SYNC, "register the table in the catalog",
-        harmless=("false",),
-    ),
-    refused(
-        "hoodie.datasource.meta.sync.enable", _NO_SYNC, "register the table in the catalog",
-        harmless=("false",),
-    ),
-    *without_effect(
-        _SYNC,
-        "hoodie.datasource.hive_sync.assume_date_partitioning",
-        "hoodie.datasource.hive_sync.auto_create_database",
-        "hoodie.datasource.hive_sync.base_file_format",
-        "hoodie.datasource.hive_sync.batch_num",
-        "hoodie.datasource.hive_sync.bucket_sync",
-        "hoodie.datasource.hive_sync.bucket_sync_spec",
-        "hoodie.datasource.hive_sync.create_managed_table",
-        "hoodie.datasource.hive_sync.database",
-        "hoodie.datasource.hive_sync.filter_pushdown_enabled",
-        "hoodie.datasource.hive_sync.filter_pushdown_max_size",
-        "hoodie.datasource.hive_sync.ignore_exceptions",
-        "hoodie.datasource.hive_sync.jdbcurl",
-        "hoodie.datasource.hive_sync.metastore.uris",
-        "hoodie.datasource.hive_sync.mode",
-        "hoodie.datasource.hive_sync.omit_metadata_fields",
-        "hoodie.datasource.hive_sync.partition_extractor_class",
-        "hoodie.datasource.hive_sync.partition_fields",
-        "hoodie.datasource.hive_sync.password",
-        "hoodie.datasource.hive_sync.recreate_table_on_error",
-        "hoodie.datasource.hive_sync.schema_string_length_thresh",
-        "hoodie.datasource.hive_sync.serde_properties",
-        "hoodie.datasource.hive_sync.skip_ro_suffix",
-        "hoodie.datasource.hive_sync.support_timestamp",
-        "hoodie.datasource.hive_sync.sync_as_datasource",
-        "hoodie.datasource.hive_sync.sync_comment",
-        "hoodie.datasource.hive_sync.table",
-        "hoodie.datasource.hive_sync.table.strategy",
-        "hoodie.datasource.hive_sync.table_properties",
-        "hoodie.datasource.hive_sync.use_jdbc",
-        "hoodie.datasource.hive_sync.use_pre_apache_input_format",
-        "hoodie.datasource.hive_sync.use_spark_catalog",
-        "hoodie.datasource.hive_sync.username",
-        "hoodie.datasource.meta.sync.base.path",
-        "hoodie.datasource.meta_sync.condition.sync",
-        "hoodie.meta.sync.client.tool.class",
-        "hoodie.meta.sync.decode_partition",
-        "hoodie.meta.sync.incremental",
-        "hoodie.meta.sync.metadata_file_listing",
-        "hoodie.meta.sync.no_partition_metadata",
-        "hoodie.meta.sync.sync_snapshot_with_table_name",
-        "hoodie.meta.sync.touch.partitions.enabled",
-        "hoodie.meta_sync.global.replicate.timestamp",
-        "hoodie.meta_sync.spark.version",
-    ),
     *without_effect(
         _SERVER,
         "hoodie.embed.timeline.server",

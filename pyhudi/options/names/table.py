@@ -229,7 +229,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bootstrap.partitionpath.translator.class",
     ),
     *without_effect(
-        "catalog sync is not supported, and cannot be enabled",
+        "a sync uses hoodie.datasource.hive_sync.partition_extractor_class",
         "hoodie.table.partition_extractor_class",
         "hoodie.datasource.partition_extractor_class",
     ),

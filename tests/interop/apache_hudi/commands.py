@@ -241,6 +241,25 @@ class Commands:
         partitions = [partition] if partition else tables.metadata_partitions(path)
         return self._session.call("mdt", path=path, partitions=partitions)
 
+    def hive_sync(self, path: str, conf: dict[str, str]) -> dict[str, Any]:
+        """Sync the table by HiveSyncTool in mode hms; conf: the options of the tool."""
+        jvm = self._session.jvm
+        properties, hadoop = jvm.java.util.Properties(), jvm.org.apache.hadoop.conf.Configuration()
+        hadoop.set("hive.metastore.uris", conf["hoodie.datasource.hive_sync.metastore.uris"])
+        given = {
+            "hoodie.datasource.hive_sync.mode": "hms",
+            "hoodie.datasource.meta.sync.base.path": path,
+            **conf,
+        }
+        for name, value in given.items():
+            properties.setProperty(name, value)
+        tool = jvm.org.apache.hudi.hive.HiveSyncTool(properties, hadoop)
+        try:
+            tool.syncHoodieTable()
+        finally:
+            tool.close()
+        return {}
+
     def validate(self, path: str) -> dict[str, Any]:
         """Verify the metadata table against the storage, and the record index against the rows."""
         return validate(self._session, path)

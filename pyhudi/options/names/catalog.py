@@ -1,0 +1,147 @@
+"""Option names of catalog sync: the Hive Metastore and AWS Glue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.catalogs import (
+    METASTORE_URIS,
+    PROPERTIES_BY_LINE,
+    SYNC_TOOLS,
+    MergeOnReadTables,
+)
+from pyhudi.options.option_row import Row, honoured, refused, without_effect
+from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, class_name, count, only
+
+_HIVE: Final = "hoodie.datasource.hive_sync."
+_META: Final = "hoodie.meta.sync."
+_GLUE: Final = "hoodie.datasource.meta.sync.glue."
+_EXTRACTORS: Final = (
+    "MultiPartKeysValueExtractor", "SinglePartPartitionValueExtractor",
+    "HiveStylePartitionValueExtractor", "SlashEncodedDayPartitionValueExtractor",
+    "SlashEncodedHourPartitionValueExtractor", "NonPartitionedExtractor",
+)  # fmt: skip
+
+ROWS: Final[tuple[Row, ...]] = (
+    honoured(
+        _HIVE + "enable", FLAG, "catalog.hive_enabled",
+        "sync after each commit; a failing catalog is a note in the report, never an error",
+    ),
+    honoured(
+        "hoodie.datasource.meta.sync.enable", FLAG, "catalog.enabled",
+        "as `hoodie.datasource.hive_sync.enable`, with the tools of `hoodie.meta.sync."
+        "client.tool.class`",
+    ),
+    honoured(_META + "client.tool.class", SYNC_TOOLS, "catalog.kinds"),
+    honoured(_HIVE + "metastore.uris", METASTORE_URIS, "catalog.uri"),
+    honoured(_HIVE + "mode", only("hms"), None, "the others go through HiveServer2"),
+    honoured(
+        _HIVE + "database", TEXT, "catalog.database",
+        "default: the table's database, else `default`",
+    ),
+    honoured(_HIVE + "table", TEXT, "catalog.table", "default: the table's name"),
+    honoured(
+        _HIVE + "partition_fields", NAMES, "catalog.partition_fields",
+        "default: the table's partition columns",
+    ),
+    honoured(
+        _HIVE + "partition_extractor_class",
+        class_name({n: n for n in _EXTRACTORS}, allowed="one of " + ", ".join(_EXTRACTORS)),
+        "catalog.extractor",
+        "default: the whole path for one partition column, else a value a level",
+    ),
+    honoured(
+        _META + "decode_partition", FLAG, "catalog.decodes", "partition values are URL-decoded"
+    ),
+    honoured(_HIVE + "auto_create_database", FLAG, "catalog.creates_database"),
+    honoured(_HIVE + "create_managed_table", FLAG, "catalog.managed"),
+    honoured(_HIVE + "omit_metadata_fields", FLAG, "catalog.omits_meta_columns"),
+    honoured(
+        _HIVE + "support_timestamp", FLAG, "catalog.timestamps",
+        "times are `timestamp`; otherwise `bigint`, as stored",
+    ),
+    honoured(_HIVE + "sync_as_datasource", FLAG, "catalog.spark_properties"),
+    honoured(_HIVE + "schema_string_length_thresh", count(1), "catalog.schema_part"),
+    honoured(_HIVE + "sync_comment", FLAG, "catalog.comments"),
+    honoured(_HIVE + "table_properties", PROPERTIES_BY_LINE, "catalog.table_properties"),
+    honoured(_HIVE + "serde_properties", PROPERTIES_BY_LINE, "catalog.serde_properties"),
+    honoured(
+        _HIVE + "table.strategy",
+        choice(
+            {
+                "ALL": MergeOnReadTables.ALL,
+                "RO": MergeOnReadTables.READ_OPTIMIZED,
+                "RT": MergeOnReadTables.SNAPSHOT,
+            }
+        ),
+        "catalog.merge_on_read",
+    ),
+    honoured(_META + "sync_snapshot_with_table_name", FLAG, "catalog.plain_snapshot"),
+    honoured(_HIVE + "skip_ro_suffix", FLAG, "catalog.read_optimized_plain"),
+    honoured(_HIVE + "batch_num", count(1), "catalog.batch", "partitions in one request"),
+    honoured(
+        _META + "incremental", FLAG, "catalog.incremental",
+        "off: every sync compares all partitions",
+    ),
+    honoured("hoodie.datasource.meta_sync.condition.sync", FLAG, "catalog.only_changes"),
+    honoured("hoodie.meta_sync.spark.version", TEXT, "catalog.spark_version"),
+    honoured(
+        "hoodie.datasource.meta.sync.base.path", TEXT, "catalog.location",
+        "the table's URL as engines reach it; default: its own",
+    ),
+    honoured(_HIVE + "base_file_format", only("PARQUET"), None),
+    honoured("hoodie.aws.glue.region", TEXT, "catalog.region"),
+    honoured("hoodie.aws.glue.endpoint", TEXT, "catalog.endpoint"),
+    honoured(_GLUE + "catalogId", TEXT, "catalog.glue_catalog"),
+    refused(
+        _HIVE + "assume_date_partitioning", "paths are taken from the partition columns",
+        "SlashEncodedDayPartitionValueExtractor", harmless=("false",),
+    ),
+    refused(
+        _HIVE + "bucket_sync", "bucketed tables of Hive are not declared", harmless=("false",)
+    ),
+    refused(
+        _HIVE + "use_pre_apache_input_format", "input formats of releases before Apache",
+        harmless=("false",),
+    ),
+    refused(
+        _HIVE + "use_spark_catalog", "the metastore is reached by Thrift", harmless=("false",)
+    ),
+    refused(
+        _META + "touch.partitions.enabled", "partitions that did not change are not altered",
+        harmless=("false",),
+    ),
+    *without_effect("used only with bucket_sync", _HIVE + "bucket_sync_spec"),
+    *without_effect(
+        "the metastore is reached by Thrift",
+        _HIVE + "jdbcurl",
+        _HIVE + "username",
+        _HIVE + "password",
+        _HIVE + "use_jdbc",
+    ),
+    *without_effect(
+        "partitions are looked up by name",
+        _HIVE + "filter_pushdown_enabled",
+        _HIVE + "filter_pushdown_max_size",
+    ),
+    *without_effect(
+        "a failing catalog never fails a commit; table.sync raises CatalogError",
+        _HIVE + "ignore_exceptions",
+    ),
+    *without_effect(
+        "an entry is created again only where it cannot be changed: docs/catalogs.md",
+        _HIVE + "recreate_table_on_error",
+    ),
+    *without_effect(
+        "partitions are listed as hoodie.metadata.enable says",
+        _META + "metadata_file_listing",
+    ),
+    *without_effect(
+        "a sync does not read the metadata files of partitions",
+        _META + "no_partition_metadata",
+    ),
+    *without_effect(
+        "tables are not replicated between metastores",
+        "hoodie.meta_sync.global.replicate.timestamp",
+    ),
+)  # fmt: skip

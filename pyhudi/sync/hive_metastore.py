@@ -1,0 +1,286 @@
+"""The Hive Metastore by Thrift: releases 3.1 and 4.0, without SASL.
+
+thriftpy2 reads `hive_metastore.thrift`, the part of the interface that a sync needs.  Tables and
+partitions are changed in the structures that the metastore returned, so that fields of others
+stay.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from pyhudi.errors import CatalogError, OptionError, UserError
+from pyhudi.options.catalogs import servers
+from pyhudi.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
+
+_TIMEOUT_MILLIS: Final = 60_000
+_NAMES_IN_REQUEST: Final = 1000
+_UNLIMITED: Final = -1
+_ESCAPED: Final = frozenset([*map(chr, range(1, 32)), *"\"#%'*/:=?\\{[]^", "\x7f"])
+"""Characters that Hive escapes in the names of partitions."""
+
+
+class HiveMetastore:
+    """A Catalog.  Connects on first use; close() ends the connection."""
+
+    def __init__(self, uri: str) -> None:
+        self._servers = _servers(uri)
+        self.url = uri
+
+    def has_database(self, database: str) -> bool:
+        return self._found(lambda: self._client.get_database(database)) is not None
+
+    def create_database(self, database: str) -> None:
+        made = self._types.Database(
+            name=database, description="automatically created by hoodie", parameters={}
+        )
+        self._call(lambda: self._client.create_database(made), unless="AlreadyExistsException")
+
+    def table(self, database: str, name: str) -> CatalogTable | None:
+        found = self._stored(database, name)
+        return None if found is None else _table(found)
+
+    def create_table(self, table: CatalogTable) -> None:
+        made = self._new_table(table)
+        self._call(lambda: self._client.create_table(made), table=f"{table.database}.{table.name}")
+
+    def change_table(self, table: CatalogTable, *, cascade: bool) -> None:
+        stored = self._stored(table.database, table.name)
+        if stored is None:
+            raise CatalogError("the table is not in the catalog any more", table=table.name)
+        stored.parameters = dict(table.properties)
+        self._fill(stored.sd, table, stored.sd.location, table.serde_properties)
+        context = self._types.EnvironmentContext(
+            properties={"CASCADE": "true"} if cascade else {"DO_NOT_UPDATE_STATS": "true"}
+        )
+        self._call(
+            lambda: self._client.alter_table_with_environment_context(
+                table.database, table.name, stored, context
+            ),
+            table=f"{table.database}.{table.name}",
+        )
+
+    def drop_table(self, database: str, name: str) -> None:
+        self._call(
+            lambda: self._client.drop_table(database, name, False),
+            unless="NoSuchObjectException",
+        )
+
+    def partitions(self, table: CatalogTable) -> list[CatalogPartition]:
+        names = self._call(
+            lambda: self._client.get_partition_names(table.database, table.name, _UNLIMITED)
+        )
+        return self._by_names(table, names)
+
+    def find_partitions(
+        self, table: CatalogTable, values: Sequence[tuple[str, ...]]
+    ) -> list[CatalogPartition]:
+        return self._by_names(table, [partition_name(table, each) for each in values])
+
+    def add_partitions(self, table: CatalogTable, added: Sequence[CatalogPartition]) -> None:
+        types, now = self._types, int(time.time())
+        parts = [
+            types.Partition(
+                values=list(each.values), dbName=table.database, tableName=table.name,
+                createTime=now, lastAccessTime=0, parameters={},
+                sd=self._new_storage(table, each.location, table.partition_serde_properties),
+            )
+            for each in added
+        ]  # fmt: skip
+        request = types.AddPartitionsRequest(
+            dbName=table.database, tblName=table.name, parts=parts, ifNotExists=True,
+            needResult=False,
+        )  # fmt: skip
+        self._call(lambda: self._client.add_partitions_req(request))
+
+    def move_partitions(self, table: CatalogTable, moved: Sequence[CatalogPartition]) -> None:
+        places = {each.values: each.location for each in moved}
+        names = [partition_name(table, values) for values in places]
+        stored = self._get(table, names)
+        properties = table.partition_serde_properties
+        for part in stored:
+            self._fill(part.sd, table, places[tuple(part.values)], properties)
+        self._call(lambda: self._client.alter_partitions(table.database, table.name, stored))
+
+    def drop_partitions(self, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
+        types = self._types
+        names = types.RequestPartsSpec(names=[partition_name(table, each) for each in values])
+        request = types.DropPartitionsRequest(
+            dbName=table.database, tblName=table.name, parts=names, deleteData=False,
+            ifExists=True, needResult=False,
+        )  # fmt: skip
+        self._call(lambda: self._client.drop_partitions_req(request))
+
+    def close(self) -> None:
+        if "_client" in vars(self):
+            self._client.close()
+            del self._client
+
+    def _by_names(self, table: CatalogTable, names: Sequence[str]) -> list[CatalogPartition]:
+        found: list[CatalogPartition] = []
+        for at in range(0, len(names), _NAMES_IN_REQUEST):
+            some = list(names[at : at + _NAMES_IN_REQUEST])
+            parts = self._get(table, some)
+            found += [CatalogPartition(tuple(p.values), p.sd.location) for p in parts]
+        return found
+
+    def _get(self, table: CatalogTable, names: list[str]) -> list[Any]:
+        found: list[Any] = self._call(
+            lambda: self._client.get_partitions_by_names(table.database, table.name, names)
+        )
+        return found
+
+    def _stored(self, database: str, name: str) -> Any:
+        request = self._types.GetTableRequest(dbName=database, tblName=name)
+        answer = self._found(lambda: self._client.get_table_req(request))
+        return None if answer is None else answer.table
+
+    def _new_table(self, table: CatalogTable) -> Any:
+        return self._types.Table(
+            dbName=table.database, tableName=table.name, owner=getpass.getuser(),
+            createTime=int(time.time()), lastAccessTime=0, retention=0,
+            tableType="MANAGED_TABLE" if table.managed else "EXTERNAL_TABLE",
+            partitionKeys=self._columns(table.partition_keys), parameters=dict(table.properties),
+            sd=self._new_storage(table, table.location, table.serde_properties),
+        )  # fmt: skip
+
+    def _new_storage(
+        self, table: CatalogTable, location: str, properties: Mapping[str, str]
+    ) -> Any:
+        types = self._types
+        storage = types.StorageDescriptor(
+            serdeInfo=types.SerDeInfo(parameters={}), compressed=False, numBuckets=0,
+            bucketCols=[], sortCols=[], parameters={},
+        )  # fmt: skip
+        self._fill(storage, table, location, properties)
+        return storage
+
+    def _fill(
+        self, storage: Any, table: CatalogTable, location: str, properties: Mapping[str, str]
+    ) -> None:
+        storage.cols = self._columns(table.columns)
+        storage.location = location
+        storage.inputFormat, storage.outputFormat = table.input_format, table.output_format
+        storage.serdeInfo.serializationLib = table.serde
+        storage.serdeInfo.parameters = {"serialization.format": "1", **properties}
+
+    def _columns(self, columns: Sequence[CatalogColumn]) -> list[Any]:
+        make = self._types.FieldSchema
+        return [make(name=c.name, type=c.type, comment=c.comment) for c in columns]
+
+    @property
+    def _types(self) -> Any:
+        return interface()
+
+    @cached_property
+    def _client(self) -> Any:
+        """A connection to the first server that accepts one."""
+        for host, port in self._servers[:-1]:
+            try:
+                return connect(host, port)
+            except CatalogError:
+                continue
+        return connect(*self._servers[-1])
+
+    def _found(self, request: Callable[[], Any]) -> Any:
+        return self._call(request, unless="NoSuchObjectException")
+
+    def _call(
+        self, request: Callable[[], Any], *, unless: str = "", table: str | None = None
+    ) -> Any:
+        """The answer; None if it is the exception `unless`.  Raises CatalogError for others."""
+        thrift = import_module("thriftpy2.thrift")
+        try:
+            return request()
+        except (thrift.TException, OSError) as error:
+            if type(error).__name__ == unless:
+                return None
+            self.close()
+            why = getattr(error, "message", None) or str(error) or type(error).__name__
+            raise CatalogError(
+                "the Hive Metastore failed", catalog=self.url, reason=_first_line(why), table=table
+            ) from error
+
+
+def partition_name(table: CatalogTable, values: Sequence[str]) -> str:
+    """The name of a partition in the metastore: `city=sf/day=2026-11-21`, escaped as by Hive."""
+    pairs = zip(table.partition_keys, values, strict=True)
+    return "/".join(f"{_escape(key.name)}={_escape(value)}" for key, value in pairs)
+
+
+def _escape(text: str) -> str:
+    if not text:
+        return "__HIVE_DEFAULT_PARTITION__"
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+
+
+def _table(stored: Any) -> CatalogTable:
+    """The entry of a structure of the metastore; without what the metastore itself adds."""
+    storage = stored.sd
+    serde = storage.serdeInfo
+    return CatalogTable(
+        stored.dbName, stored.tableName, _read_columns(storage.cols),
+        _read_columns(stored.partitionKeys or ()), storage.location or "",
+        storage.inputFormat or "", storage.outputFormat or "", serde.serializationLib or "",
+        dict(serde.parameters or {}), dict(stored.parameters or {}),
+        stored.tableType == "MANAGED_TABLE",
+    )  # fmt: skip
+
+
+def _read_columns(columns: Sequence[Any]) -> tuple[CatalogColumn, ...]:
+    return tuple(CatalogColumn(c.name, c.type, c.comment or "") for c in columns)
+
+
+def _servers(uri: str) -> tuple[tuple[str, int], ...]:
+    """Hosts and ports.  Raises OptionError."""
+    try:
+        return servers(uri)
+    except ValueError:
+        raise OptionError(
+            "not the address of a Hive Metastore", value=uri,
+            option="hoodie.datasource.hive_sync.metastore.uris",
+            hint="pass uri='thrift://host:9083'",
+        ) from None  # fmt: skip
+
+
+def _first_line(text: object) -> str:
+    return str(text).strip().partition("\n")[0]
+
+
+@cache
+def interface() -> Any:
+    """The structures and the service of `hive_metastore.thrift`.  Raises UserError without
+    thriftpy2."""
+    try:
+        thriftpy2 = import_module("thriftpy2")
+    except ImportError:
+        raise UserError(
+            "the Hive Metastore needs thriftpy2", hint="pip install 'pyhudi[hive]'"
+        ) from None
+    path = Path(__file__).with_suffix(".thrift")
+    return thriftpy2.load(str(path), module_name="pyhudi_hive_metastore_thrift")
+
+
+def connect(host: str, port: int) -> Any:
+    """A client of the metastore.  Raises CatalogError."""
+    service = interface().ThriftHiveMetastore
+    rpc, thrift = import_module("thriftpy2.rpc"), import_module("thriftpy2.thrift")
+    protocol = import_module("thriftpy2.protocol").TCyBinaryProtocolFactory()
+    transport = import_module("thriftpy2.transport").TCyBufferedTransportFactory()
+    try:
+        return rpc.make_client(
+            service, host, port, proto_factory=protocol, trans_factory=transport,
+            timeout=_TIMEOUT_MILLIS,
+        )  # fmt: skip
+    except (thrift.TException, OSError) as error:
+        raise CatalogError(
+            "the Hive Metastore cannot be reached", catalog=f"thrift://{host}:{port}",
+            reason=getattr(error, "message", None) or str(error),
+            hint="check that it runs, and hoodie.datasource.hive_sync.metastore.uris",
+        ) from error  # fmt: skip
