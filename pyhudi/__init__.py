@@ -19,6 +19,7 @@ from pyhudi.errors import OptionError as OptionError
 from pyhudi.errors import PyhudiError as PyhudiError
 from pyhudi.errors import SchemaError as SchemaError
 from pyhudi.errors import SnapshotExpiredError as SnapshotExpiredError
+from pyhudi.errors import SourceDataLostError as SourceDataLostError
 from pyhudi.errors import StorageError as StorageError
 from pyhudi.errors import TableNotFoundError as TableNotFoundError
 from pyhudi.errors import UnsupportedTableError as UnsupportedTableError

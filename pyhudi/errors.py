@@ -144,6 +144,12 @@ class SnapshotExpiredError(PyhudiError):
     code = "SNAPSHOT_EXPIRED"
 
 
+class SourceDataLostError(PyhudiError):
+    """Data that follows the checkpoint of an ingest is no longer in its source."""
+
+    code = "SOURCE_DATA_LOST"
+
+
 class HollowCommitError(PyhudiError):
     """A range of commits contains a pending one, whose rows would be missed."""
 

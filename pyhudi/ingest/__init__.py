@@ -6,6 +6,8 @@ crash, and on tables that Apache Hudi's streamer wrote.
 
 from pyhudi.ingest.files.listing import DateFolders as DateFolders
 from pyhudi.ingest.files.source import FileSource as FileSource
+from pyhudi.ingest.kafka.kafka_source import KafkaSource as KafkaSource
+from pyhudi.ingest.message_formats.json_messages import JsonFormat as JsonFormat
 from pyhudi.ingest.source import REJECTED as REJECTED
 from pyhudi.ingest.source import RejectedRows as RejectedRows
 from pyhudi.ingest.source import RowSource as RowSource

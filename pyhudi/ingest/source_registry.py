@@ -28,6 +28,7 @@ class of the source implies.  A factory raises OptionError for a property that i
 
 _BUILT_IN: Final[Mapping[str, str]] = {
     "files": "pyhudi.ingest.source_registry:files_from",
+    "kafka": "pyhudi.ingest.kafka.kafka_properties:kafka_from",
 }
 
 

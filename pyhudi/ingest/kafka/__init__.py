@@ -1,0 +1,1 @@
+"""Kafka topics as a source: positions, the client, messages as columns."""

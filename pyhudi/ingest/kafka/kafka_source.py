@@ -1,0 +1,316 @@
+"""A topic of Kafka as a source.
+
+The checkpoint is the text of Apache Hudi's streamer, so that either program continues the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi.errors import OptionError, SourceDataLostError
+from pyhudi.formats.schema_conform import Loss, conform
+from pyhudi.ingest.kafka.client import TopicClient, TopicRead
+from pyhudi.ingest.kafka.messages import MessageBatch, gathered
+from pyhudi.ingest.kafka.offsets import TopicOffsets, parsed
+from pyhudi.ingest.kafka.topic_rows import RowSettings, TopicRows, joined
+from pyhudi.ingest.message_formats.choice import message_format
+from pyhudi.ingest.message_formats.message_format import MessageFormat
+from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLimits
+
+MAX_ROWS: Final = 1_000_000
+"""Messages of a batch without a limit of rows."""
+_PART_MESSAGES: Final = 100_000
+_PART_BYTES: Final = 32 << 20
+"""Messages that are decoded at once."""
+_ON_DATA_LOSS: Final = ("error", "earliest", "latest")
+
+Start = str | datetime | Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """What a reader of the topic needs on any machine; can be pickled."""
+
+    topic: str
+    config: Mapping[str, Any]
+    timeout_seconds: float
+    rows: RowSettings
+
+    def client(self) -> TopicClient:
+        return TopicClient(self.topic, self.config, self.timeout_seconds)
+
+
+class KafkaSource:
+    """The messages of one topic.
+
+    servers: `host:port`, comma-separated.  format: `json`, `avro`, `json_schema`, `protobuf`,
+    `debezium`, `dms`, or a MessageFormat; registry: address of the schema registry, for formats
+    by name.
+    start: where a table without a checkpoint begins: `earliest`, `latest`, a time, or the offset
+    of each partition.  `latest` is found when the first batch is read.
+    on_data_loss: what to do if messages after the checkpoint have expired, or the topic was
+    created again: `error`, or continue at the `earliest` or `latest` message.
+    null_values: of messages whose value is null: `reject`, `skip`, or `delete` the row whose
+    `key_columns` are the key of the message (as text, or by `key_format`).
+    columns: of `offset`, `partition`, `timestamp`, `key`, `headers`: added to the rows as
+    `_hoodie_kafka_source_offset` and so on.
+    group: to which the position is reported after each commit, for tools that show lag.
+    isolation: `read_committed` or `read_uncommitted`.
+    config: more settings of librdkafka, such as those of security.
+    timeout_seconds: for an answer of the broker.
+
+    Partitions that are added to the topic are read from their first message.  A topic that was
+    created again and has grown beyond the checkpoint since cannot be recognized.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        format: str | MessageFormat = "json",
+        registry: str | None = None,
+        start: Start = "earliest",
+        on_data_loss: str = "error",
+        null_values: str | None = None,
+        key_columns: Sequence[str] = (),
+        key_format: str | MessageFormat | None = None,
+        columns: Sequence[str] = (),
+        group: str | None = None,
+        isolation: str = "read_committed",
+        config: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> None:
+        _check_start(start)
+        if on_data_loss not in _ON_DATA_LOSS:
+            raise OptionError(
+                "unknown treatment of lost data", on_data_loss=on_data_loss,
+                hint="use " + ", ".join(_ON_DATA_LOSS),
+            )  # fmt: skip
+        settings = RowSettings(
+            message_format(format, registry),
+            null_values or ("delete" if key_columns else "reject"),
+            tuple(key_columns),
+            None if key_format is None else message_format(key_format, registry),
+            tuple(columns),
+        )
+        stated = {"bootstrap.servers": servers, "isolation.level": isolation, **(config or {})}
+        if group is not None:
+            stated["group.id"] = group
+        self._connection = _Connection(topic, stated, timeout_seconds, settings)
+        self._start, self._on_data_loss, self._group = start, on_data_loss, group
+        self._client: TopicClient | None = None
+        self._first: TopicOffsets | None = None
+        self._gap: tuple[TopicOffsets, TopicOffsets] | None = None
+
+    def __repr__(self) -> str:
+        servers = self._connection.config["bootstrap.servers"]
+        return f"KafkaSource({servers!r}, {self._connection.topic!r})"
+
+    def read(
+        self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
+    ) -> SourceBatch | None:
+        """The messages up to the ends that the partitions have now, or up to a limit; without a
+        limit of rows, MAX_ROWS.  The rows are in memory.
+
+        Raises UserError for a checkpoint of something else or a topic that does not exist,
+        SourceDataLostError for messages that have expired, StorageError with `retryable` if the
+        broker does not answer.
+        """
+        start, ends = self._range(checkpoint)
+        taken = self._connected().messages(start.offsets, ends)
+        rows = TopicRows(self._connection.rows, schema)
+        rejected = RejectedRows()
+        tables, count = [], 0
+        for messages in _parts(taken, self._connection, limits):
+            table, failed = rows.decode(messages)
+            tables.append(table)
+            rejected.add(failed)
+            count += len(messages)
+        end = TopicOffsets(start.topic, dict(taken.position))
+        if not count:
+            self._gap = (start, end)
+            return None
+        table = joined(tables, schema)
+        return SourceBatch(
+            table.to_reader(), str(end), rejected, lambda: self._report(end),
+            _splits(self._connection, start, end, schema, table.schema),
+        )  # fmt: skip
+
+    def plan(
+        self, checkpoint: str | None, limits: SourceLimits, rows: pa.Schema
+    ) -> SourceBatch | None:
+        """A batch whose rows are in its splits alone, one for each partition: nothing is read.
+
+        rows: the columns that the splits give; other fields of messages are dropped.
+        Limits of bytes have no effect.
+        """
+        start, ends = self._range(checkpoint)
+        end = TopicOffsets(start.topic, limited(start.offsets, ends, limits.rows or MAX_ROWS))
+        splits = _splits(self._connection, start, end, rows, rows)
+        if not splits:
+            return None
+        return SourceBatch(
+            rows.empty_table().to_reader(), str(end), RejectedRows(),
+            lambda: self._report(end), splits,
+        )  # fmt: skip
+
+    def lag(self, checkpoint: str | None) -> dict[int, int]:
+        """Offsets between the checkpoint and the end of each partition."""
+        start, ends = self._range(checkpoint)
+        return {number: max(0, ends[number] - start.offsets[number]) for number in ends}
+
+    def _connected(self) -> TopicClient:
+        if self._client is None:
+            self._client = self._connection.client()
+        return self._client
+
+    def _range(self, checkpoint: str | None) -> tuple[TopicOffsets, dict[int, int]]:
+        """Where reading starts, for each partition, and where the partitions end now."""
+        client = self._connected()
+        partitions = client.partitions()
+        ends = client.latest(partitions)
+        if checkpoint is None:
+            start = self._first = self._first or self._beginning(partitions, ends)
+        else:
+            start = parsed(checkpoint, self._connection.topic)
+        start = self._present(start, partitions, ends)
+        if self._gap is not None and self._gap[0] == start:
+            start = self._gap[1]
+        return start, ends
+
+    def _beginning(self, partitions: list[int], ends: Mapping[int, int]) -> TopicOffsets:
+        client = self._connected()
+        match self._start:
+            case "earliest":
+                offsets = client.earliest(partitions)
+            case "latest":
+                offsets = dict(ends)
+            case datetime() as time:
+                offsets = client.at_time(partitions, int(time.timestamp() * 1000))
+            case _:
+                assert isinstance(self._start, Mapping)
+                offsets = {**client.earliest(partitions), **self._start}
+        return TopicOffsets(self._connection.topic, offsets)
+
+    def _present(
+        self, start: TopicOffsets, partitions: list[int], ends: Mapping[int, int]
+    ) -> TopicOffsets:
+        """`start` for the partitions that the topic has, if their messages are still there."""
+        earliest = self._connected().earliest(partitions)
+        offsets = {p: start.offsets.get(p, earliest[p]) for p in partitions}
+        lost = {
+            p: (offset, earliest.get(p), ends.get(p))
+            for p, offset in {**start.offsets, **offsets}.items()
+            if p not in earliest or not earliest[p] <= offset <= ends[p]
+        }
+        if not lost:
+            return replace(start, offsets=offsets)
+        if self._on_data_loss == "error":
+            raise SourceDataLostError(
+                "messages after the checkpoint are no longer in the topic", topic=start.topic,
+                partitions={p: f"{at} of {first}..{end}" for p, (at, first, end) in lost.items()},
+                hint="state on_data_loss, or reset the checkpoint",
+            )  # fmt: skip
+        found = earliest if self._on_data_loss == "earliest" else ends
+        return replace(
+            start, offsets={p: found[p] if p in lost else offsets[p] for p in partitions}
+        )
+
+    def _report(self, end: TopicOffsets) -> None:
+        if self._group is not None:
+            self._connected().commit(end.offsets)
+
+
+@dataclass(frozen=True)
+class KafkaSplit:
+    """The messages of a range of one partition.
+
+    schema: types values.  columns: of the rows.
+    """
+
+    connection: _Connection
+    partition: int
+    start: int
+    end: int
+    schema: pa.Schema
+    columns: pa.Schema
+
+    def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
+        """Raises StorageError with `retryable` if the broker does not answer."""
+        client = self.connection.client()
+        try:
+            taken = client.messages({self.partition: self.start}, {self.partition: self.end})
+            rows = TopicRows(self.connection.rows, self.schema)
+            for messages in _parts(taken, self.connection, SourceLimits(1 << 62, None)):
+                table, failed = rows.decode(messages.before(self.end))
+                rejected.add(failed)
+                yield from conform(table, self.columns, loss=Loss.REFUSED).to_batches()
+        finally:
+            client.close()
+
+
+def limited(start: Mapping[int, int], ends: Mapping[int, int], rows: int) -> dict[int, int]:
+    """Ends of the partitions such that they have at most `rows` offsets in all, at least one.
+
+    Each partition gets the same share; what one does not need goes to the others.
+    Source: KafkaOffsetGen.CheckpointUtils.computeOffsetRanges of Apache Hudi.
+    """
+    reached = dict(start)
+    left = max(1, rows)
+    while left and (open_ := [p for p in ends if reached[p] < ends[p]]):
+        share = max(1, left // len(open_))
+        for partition in open_:
+            step = min(share, left, ends[partition] - reached[partition])
+            reached[partition] += step
+            left -= step
+    return reached
+
+
+def _splits(
+    connection: _Connection,
+    start: TopicOffsets,
+    end: TopicOffsets,
+    schema: pa.Schema,
+    columns: pa.Schema,
+) -> list[KafkaSplit]:
+    return [
+        KafkaSplit(connection, p, start.offsets[p], to, schema, columns.remove_metadata())
+        for p, to in sorted(end.offsets.items())
+        if start.offsets[p] < to
+    ]
+
+
+def _parts(
+    taken: TopicRead, connection: _Connection, limits: SourceLimits
+) -> Iterator[MessageBatch]:
+    """Messages in parts that are decoded at once, up to the limits."""
+    columns = connection.rows.read_columns
+    part: list[MessageBatch] = []
+    rows = MAX_ROWS if limits.rows is None else max(1, limits.rows)
+    for messages in taken.take(rows, limits.bytes):
+        part.append(gathered(connection.topic, messages, columns))
+        if _is_full(part):
+            yield MessageBatch.joined(part)
+            part = []
+    if part:
+        yield MessageBatch.joined(part)
+
+
+def _is_full(part: Sequence[MessageBatch]) -> bool:
+    if sum(map(len, part)) >= _PART_MESSAGES:
+        return True
+    return sum(batch.size_bytes for batch in part) >= _PART_BYTES
+
+
+def _check_start(start: Start) -> None:
+    if isinstance(start, str) and start not in ("earliest", "latest"):
+        raise OptionError(
+            "unknown start", start=start,
+            hint="use earliest, latest, a datetime, or the offset of each partition",
+        )  # fmt: skip

@@ -1,0 +1,50 @@
+"""A Kafka source made from properties of Apache Hudi's streamer."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.errors import OptionError, SourceDataLostError
+from pyhudi.ingest import SourceLimits
+from pyhudi.ingest.source_registry import source_from
+from tests.ingest.kafka.topics import Broker, messages
+
+SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
+ALL = SourceLimits(None, None)
+
+
+def test_the_properties_of_a_streamer_make_the_source(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.put(topic, messages(0, 4))
+    properties = {
+        "bootstrap.servers": broker.servers, "source.kafka.topic": topic, "format": "json",
+        "auto.offset.reset": "earliest", "group.id": "streamer", "client.id": "test",
+    }  # fmt: skip
+    batch = source_from("kafka", properties).read(None, ALL, SCHEMA)
+    assert batch is not None
+    assert batch.rows.read_all().num_rows == 4
+    latest = {name: properties[name] for name in ("bootstrap.servers", "source.kafka.topic")}
+    assert source_from("kafka", latest).read(None, ALL, SCHEMA) is None
+    lost = f"{topic},0:9"
+    with pytest.raises(SourceDataLostError):
+        source_from("kafka", properties).read(lost, ALL, SCHEMA)
+    source = source_from("kafka", {**properties, "source.kafka.enable.failOnDataLoss": "false"})
+    assert source.read(lost, ALL, SCHEMA) is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bootstrap.servers": "127.0.0.1:9"},
+        {"source.kafka.topic": "trips"},
+        {
+            "bootstrap.servers": "127.0.0.1:9",
+            "source.kafka.topic": "trips",
+            "source.kafka.enable.failOnDataLoss": "perhaps",
+        },
+    ],
+)
+def test_missing_and_wrong_properties_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        source_from("kafka", wrong)
