@@ -143,9 +143,9 @@ spark-versions: build
 
 spark-version-%: build
 	$(PYTHON) -m venv build/pyspark/$*
-	build/pyspark/$*/bin/python -m pip install -q 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
+	build/pyspark/$*/bin/python -m pip install -q --upgrade pip 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
 	build/pyspark/$*/bin/python -m pip install -q --no-build-isolation -e '.[cli,dev,spark]' \
-	'pyspark[connect]==$*.*' $(if $(filter 3.%,$*),'pandas<3')
+	'pyspark[connect]==$*.*' $(if $(filter 3.%,$*),'pandas>=2.2,<3')
 	build/pyspark/$*/bin/python -m pip install -q --no-deps --upgrade 'pyspark==$*.*'
 	build/pyspark/$*/bin/python -m tests.support.pyspark_release
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/spark-$*.json \

@@ -43,6 +43,7 @@ def test_registered_views_join_in_sql_and_show_the_snapshot(spark: Any, tmp_path
     assert not spark.catalog.tableExists("fine")
 
 
+@pytest.mark.pyspark("4.0")
 def test_a_view_of_the_data_source_reads_with_its_options(spark: Any, tmp_path: Path) -> None:
     table = made(tmp_path / "t", "a", "b")
     first = table.timeline.commits.last
@@ -55,6 +56,7 @@ def test_a_view_of_the_data_source_reads_with_its_options(spark: Any, tmp_path: 
     assert rows_of(spark, "select id, n from view_then where n > 0") == [("b", 1)]
 
 
+@pytest.mark.pyspark("4.0")
 def test_create_table_is_answered_with_what_spark_cannot_keep(spark: Any, tmp_path: Path) -> None:
     path = made(tmp_path / "t", "a").path
     with pytest.raises(Exception, match=r"CREATE TABLE does not support USING pyhudi.*VIEW name"):

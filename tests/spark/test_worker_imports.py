@@ -14,8 +14,6 @@ pytest.importorskip("pyspark")
 
 import pyhudi
 import pyhudi.spark as hudi
-from pyhudi.spark.source.partition_reads import PartitionReader
-from tests.spark.source import TableReader, read_request
 
 PLANNING = (
     "pyhudi.api", "pyhudi.operations", "pyhudi.services", "pyhudi.write", "pyhudi.metadata",
@@ -25,7 +23,12 @@ PLANNING = (
 
 
 @pytest.mark.parametrize(
-    "module", ["spark.worker", "spark.slice_tasks", "spark.source.partition_reads"]
+    "module",
+    [
+        "spark.worker",
+        "spark.slice_tasks",
+        pytest.param("spark.source.partition_reads", marks=pytest.mark.pyspark("4.0")),
+    ],
 )
 def test_workers_import_what_reads_and_not_what_plans(module: str) -> None:
     program = f"import sys, pyhudi.{module}; print(*sys.modules)"
@@ -35,6 +38,7 @@ def test_workers_import_what_reads_and_not_what_plans(module: str) -> None:
     assert [name for name in PLANNING if name in found] == []
 
 
+@pytest.mark.pyspark("4.0")
 def test_names_are_loaded_on_first_use_and_stay_functions() -> None:
     import_module("pyhudi.spark.source.frame_saves")  # imports the modules of all names
 
@@ -44,9 +48,13 @@ def test_names_are_loaded_on_first_use_and_stay_functions() -> None:
         _ = hudi.nothing  # type: ignore[attr-defined]
 
 
+@pytest.mark.pyspark("4.0")
 def test_the_reader_that_workers_get_does_not_plan(tmp_path: Path) -> None:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from pyhudi.spark.source.partition_reads import PartitionReader
+    from tests.spark.source import TableReader, read_request
 
     rows = pa.table({"id": ["a"], "n": [1]})
     pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id").upsert(rows)
