@@ -8,6 +8,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ def _stat(pid: int) -> list[str]:
 
 
 def _tree(pid: int) -> list[int]:
+    """A process and its descendants; threads that end meanwhile hide none but their children."""
     found = [pid]
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        texts = [(task / "children").read_text() for task in tasks]
     except OSError:
         return found
-    for child in " ".join(texts).split():
-        found += _tree(int(child))
+    for task in tasks:
+        with suppress(OSError):
+            for child in (task / "children").read_text().split():
+                found += _tree(int(child))
     return found
 
 

@@ -35,6 +35,7 @@ def _pyhudi(engine: str, spark: Any, path: str, by: list[str]) -> dict[str, Call
         "load": load,
         "upsert": lambda rows: hudi.open_table(spark, path).upsert(rows),
         "rows": lambda: hudi.open_table(spark, path).scan(),
+        "point": lambda condition: hudi.open_table(spark, path).scan(["a"], condition),
     }
 
 
@@ -51,6 +52,7 @@ def _delta(engine: str, spark: Any, path: str, by: list[str]) -> dict[str, Calla
         "load": lambda rows: rows.write.format("delta").partitionBy(*by).save(path),
         "upsert": upsert,
         "rows": lambda: spark.read.format("delta").load(path),
+        "point": lambda condition: spark.read.format("delta").load(path).where(condition),
     }
 
 
@@ -66,7 +68,7 @@ def run(engine: str, spark: Any, data: Path, table: str) -> None:
     measured("upsert", lambda: steps["upsert"](changes))
 
     def point() -> list[Any]:
-        return [row["a"] for row in steps["rows"]().where(f"id = '{facts['key']}'").collect()]
+        return [row["a"] for row in steps["point"](f"id = '{facts['key']}'").collect()]
 
     found = measured("point", point)
     if found != [facts["value"]]:

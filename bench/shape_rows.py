@@ -122,7 +122,8 @@ def _mixed(numbers: Numbers) -> npt.NDArray[np.uint64]:
 
 
 def _values(numbers: Numbers, version: int) -> Numbers:
-    return _mixed(numbers).astype(np.int64) + version
+    """Less than 2^32 and `version`, so that sums of all rows fit in 64 bits."""
+    return (_mixed(numbers) & np.uint64(0xFFFF_FFFF)).astype(np.int64) + version
 
 
 def _text(prefix: str, numbers: Numbers, width: int) -> pa.Array:

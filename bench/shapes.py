@@ -39,7 +39,7 @@ from bench import machine
 from bench.process_tree import measured
 from bench.shape_engine import ENGINES as ON_SPARK
 from bench.shape_rows import SHAPES, Shape, shape_of
-from bench.spark_peers import peers
+from bench.spark_peers import peers, session_environment
 
 LOCAL = ("delta-rs", "cow-6", "mor-9")
 STEPS = ("load", "upsert", "snapshot", "point")
@@ -120,20 +120,28 @@ def run(shape: str, scale: float, turns: int, engines: list[str], *, on_spark: b
             _store(shape_of(shape, scale), Path(folder))
         for _ in range(turns):
             for engine in engines:
-                command = _on_spark(engine, folder) if on_spark else _program(engine, shape, scale)
-                others.append(_take_turn(engine, command, found))
+                if on_spark:
+                    turn = _on_spark(engine, folder)
+                else:
+                    turn = _program(engine, shape, scale), None
+                others.append(_take_turn(engine, turn, found))
     figures = {key: statistics.median(values) for key, values in found.items()}
     print(f"{shape_of(shape, scale)}, median of {turns}, others {max(others):.0%}", flush=True)
     _print(figures, engines)
     return figures
 
 
-def _take_turn(
-    engine: str, command: list[str], found: dict[tuple[str, str, str], list[float]]
-) -> float:
+Turn = tuple[list[str], dict[str, str] | None]
+"""A command and its environment; None for this one."""
+
+
+def _take_turn(engine: str, turn: Turn, found: dict[tuple[str, str, str], list[float]]) -> float:
     """Run an engine and add its figures to `found`; the share of the machine others used."""
     lines: list[str] = []
-    ended = machine.run(command, on_line=lines.append, limit_seconds=_LIMIT_SECONDS)
+    command, environment = turn
+    ended = machine.run(
+        command, on_line=lines.append, limit_seconds=_LIMIT_SECONDS, environment=environment
+    )
     if ended.verdict:
         raise SystemExit(f"{engine} {ended.verdict}: {ended.error}")
     for line in filter(lambda text: text.startswith("{"), lines):
@@ -151,7 +159,7 @@ def _program(engine: str, shape: str, scale: float) -> list[str]:
     ]  # fmt: skip
 
 
-def _on_spark(engine: str, folder: str) -> list[str]:
+def _on_spark(engine: str, folder: str) -> Turn:
     """The command of an engine on Spark, on a new table."""
     python, jars = sys.executable, ""
     if engine == "delta":
@@ -160,10 +168,11 @@ def _on_spark(engine: str, folder: str) -> list[str]:
             raise SystemExit(f"Delta Lake cannot run: {found}")
         python, jars = str(found.python), found.jars(engine)
     table = tempfile.mkdtemp(dir=folder)
-    return [
+    command = [
         python, "-m", "bench.shape_engine", engine, "--data", folder, "--table", f"{table}/t",
         "--jars", jars,
     ]  # fmt: skip
+    return command, session_environment(python, jars)
 
 
 def _store(shape: Shape, folder: Path) -> None:

@@ -6,12 +6,14 @@ by Maven into the same cache.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import machine
 from tests.interop.apache_hudi import install
 
 DELTA = ("io.delta:delta-spark_2.12:3.3.2", "io.delta:delta-storage:3.3.2")
@@ -40,6 +42,12 @@ def peers(hudi: str) -> Peers | str:
     except (install.CommandFailed, subprocess.CalledProcessError, OSError) as error:
         return f"fetching them failed: {error}"
     return Peers(install.python(), str(install.bundle(hudi)), ",".join(map(str, delta)))
+
+
+def session_environment(python: str, delta_jars: str = "") -> dict[str, str]:
+    """The environment of a process with a Spark session; Delta's Python package lies in a jar."""
+    parts = [str(machine.ROOT), *filter(None, delta_jars.split(","))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(parts), "PYSPARK_PYTHON": python}
 
 
 def _delta_jar(artifact: str) -> Path:

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import sys
@@ -46,7 +45,7 @@ from bench import machine
 from bench.machine import PROGRESS
 from bench.spark_engine import PEERS, WAYS, ways_of
 from bench.spark_goals import QUERIES, goal_lines
-from bench.spark_peers import Peers, peers
+from bench.spark_peers import Peers, peers, session_environment
 from bench.spark_rows import (
     FILTER,
     SNAPSHOT,
@@ -145,14 +144,10 @@ class Bench:
 
     def _process(self, result: Result, way: str, table: Path) -> None:
         python, jars = sys.executable, ""
-        environment = {**os.environ, "PYTHONPATH": str(machine.ROOT)}
         if result.engine in PEERS:
             assert isinstance(self.peers, Peers)
             python, jars = str(self.peers.python), self.peers.jars(result.engine)
-            if result.engine == "delta":  # its Python part lies in the jar
-                parts = [str(machine.ROOT), *jars.split(",")]
-                environment["PYTHONPATH"] = os.pathsep.join(parts)
-        environment["PYSPARK_PYTHON"] = python
+        environment = session_environment(python, jars if result.engine == "delta" else "")
         command = [
             *(python, "-m", "bench.spark_engine", result.engine, way),
             *("--data", str(self.data), "--table", str(table)),
@@ -176,12 +171,13 @@ class Bench:
         what, value, rows = facts.pop("what"), facts.pop("value"), facts.pop("rows", None)
         if what != "table":
             result.add(way, what, value)
-        wrong = [] if rows is None else self._wrong(what, rows)
+        wrong = [] if rows is None else self.wrong(what, rows)
         result.problems += [f"{way} {what} is wrong: {text}" for text in wrong]
         shown = " ".join([*(f"{k}={v}" for k, v in facts.items()), *(f"WRONG {w}" for w in wrong)])
         print(f"{PROGRESS}{result.engine:16} {way:6} {what:12} {value:9} {shown}", flush=True)
 
-    def _wrong(self, what: str, rows: list[list[Any]]) -> list[str]:
+    def wrong(self, what: str, rows: list[list[Any]]) -> list[str]:
+        """How the rows that a query returned differ from those expected."""
         if what == "table":
             return differences(self.table_expected, rows)
         expected = self.reads_expected[what]
