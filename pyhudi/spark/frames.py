@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -14,6 +15,7 @@ from pyspark.sql.types import StructType
 
 MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+_LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 _DESCRIPTION: Final = "spark.job.description"
 _MAP_IN_ARROW: Final = 207
 """PySpark's code for a function over an iterator of Arrow batches (`SQL_MAP_ARROW_ITER_UDF`)."""
@@ -89,14 +91,34 @@ def numbers(spark: SparkSession, count: int, *, slices: int) -> DataFrame:
 
 
 def default_parallelism(spark: SparkSession) -> int:
-    """Number of tasks that the session is configured to run concurrently."""
+    """Number of tasks that the session is configured to run concurrently.
+
+    On one machine (`local[n]`), n; on a cluster, whose executors may come later,
+    `spark.default.parallelism`.
+    """
     if not is_connect(spark):
-        return max(1, spark.sparkContext.defaultParallelism)
+        context: Any = spark.sparkContext
+        found = _LOCAL.fullmatch(context.master)
+        if found is None:
+            return max(1, int(context.defaultParallelism))
+        cores = found.group(1) or "1"
+        if cores == "*":
+            cores = context._jvm.java.lang.Runtime.getRuntime().availableProcessors()
+        return max(1, int(cores) // int(spark.conf.get("spark.task.cpus", "1") or 1))
     for name in ("spark.default.parallelism", "spark.sql.shuffle.partitions"):
         text = spark.conf.get(name, None)
         if text:
             return max(1, int(text))
     return 8
+
+
+def in_tasks_at_once(frame: DataFrame) -> DataFrame:
+    """The frame with at most as many partitions as one machine runs at once, for functions over
+    Arrow batches: a task in Python has a fixed cost.  Unchanged on a cluster and over Connect."""
+    spark = frame.sparkSession
+    if is_connect(frame) or _LOCAL.fullmatch(str(spark.sparkContext.master)) is None:
+        return frame
+    return frame.coalesce(default_parallelism(spark))
 
 
 @contextmanager

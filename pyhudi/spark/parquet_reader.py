@@ -28,7 +28,7 @@ from pyhudi.formats.timestamp_repair import may_be_mislabelled, relabelled_type
 from pyhudi.read.scan_plan import ReadTask, ScanPlan
 from pyhudi.read.table_schema import user_columns
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import META_COLUMNS, PARTITION_PATH, InstantTime
+from pyhudi.records import DEFAULT_PARTITION, META_COLUMNS, PARTITION_PATH, InstantTime
 from pyhudi.spark.frames import is_connect, quoted
 from pyhudi.spark.listed_files import listed_frame
 from pyhudi.spark.merged_reader import RESERVED, place_columns, salt_for, without_replaced
@@ -39,7 +39,17 @@ from pyhudi.storage.filesystem import FileSystem
 
 _PATTERN: Final = re.compile(r"[\\{}\[\]*?]")
 _PARTITIONS_MAX: Final = 1000
-"""With more partition values than this, the Spark plan becomes slow."""
+"""With more partition values than this in a plan, Spark becomes slow."""
+
+_TEXT_MAX: Final = 2**31 - 1
+
+_LISTED_MAX: Final = 32
+"""Spark lists more files in a job (`spark.sql.sources.parallelPartitionDiscovery.threshold`), which
+costs more than stating their sizes."""
+
+_LOCATED_MAX: Final = 1000
+"""With more files, tasks do not prefer the machines that have the bytes: finding these takes a
+request for each file, one after another."""
 
 _OPTIONS: Final[Mapping[str, str]] = {
     "recursiveFileLookup": "true",  # otherwise folders named `a=b` become columns
@@ -130,9 +140,14 @@ def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
         return "the names of two columns differ only in case"
     if len({frozenset(task.partition_values) for task in plan.tasks}) > 1:
         return "partition paths contain different columns"
-    if len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
-        return f"more than {_PARTITIONS_MAX} partitions"
     schema = _read_schema(plan)
+    if len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
+        by_partition = plan.tasks[0].partition_values
+        listed = [
+            f.name for f in schema if f.name in by_partition and not _is_in_path(f.name, plan)
+        ]
+        if listed:
+            return f"more than {_PARTITIONS_MAX} partitions with values of {', '.join(listed)}"
     other = [f.name for f in schema if pt.is_time(f.type) or HUDI_TYPE in (f.metadata or {})]
     if other:
         return f"types of columns: {', '.join(other)}"
@@ -278,16 +293,81 @@ def _read_files(
     spark: SparkSession, tasks: Sequence[ReadTask], schema: StructType, access: StoreAccess
 ) -> DataFrame:
     files = {access.of(t.fs, t.slice.base.path): t.slice.base for t in tasks if t.slice.base}
-    if access.is_listed_by_spark or is_connect(spark):
+    if is_connect(spark) or (access.is_listed_by_spark and len(files) <= _LISTED_MAX):
         return spark.read.schema(schema).options(**_OPTIONS).parquet(*files)
     sizes = {url: base.size_bytes for url, base in files.items()}
-    return listed_frame(spark, sizes, schema, _OPTIONS)
+    located = access.has_locations and len(files) <= _LOCATED_MAX
+    return listed_frame(spark, sizes, schema, _OPTIONS, has_locations=located)
+
+
+def _is_in_path(name: str, plan: ScanPlan) -> bool:
+    return place_in_path(name, _values_by_path(name, plan.tasks)) is not None
+
+
+def _values_by_path(name: str, tasks: Sequence[ReadTask]) -> dict[str, pa.Scalar]:
+    """The values of a partition column by partition path."""
+    return {task.slice.partition: task.partition_values[name] for task in tasks}
 
 
 def _partition_value(name: str, spark_field: Any, tasks: Sequence[ReadTask]) -> Column:
-    """The value of a partition column, from the row's partition path."""
-    values = {task.slice.partition: task.partition_values[name].as_py() for task in tasks}
+    """The value of a partition column, from the row's partition path: a part of it, or by a map of
+    all paths."""
+    scalars = _values_by_path(name, tasks)
+    place = place_in_path(name, scalars)
+    if place is not None:
+        return place.value(F.col(PARTITION_PATH), spark_field.dataType)
+    values = {path: scalar.as_py() for path, scalar in scalars.items()}
     pairs = []
     for path, value in values.items():
         pairs += [F.lit(path), F.lit(value).cast(spark_field.dataType)]
     return F.create_map(*pairs)[F.col(PARTITION_PATH)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceInPath:
+    """Where a path has the text of a value.
+
+    level: of the path, from 0; None if the path has one level.  skipped: characters before the
+    value, as in `name=value`.
+    """
+
+    level: int | None
+    skipped: int
+    has_nulls: bool
+
+    def value(self, path: Column, data_type: Any) -> Column:
+        """The value as a column of a Spark type."""
+        text = path if self.level is None else F.element_at(F.split(path, "/"), self.level + 1)
+        if self.skipped:
+            text = text.substr(self.skipped + 1, _TEXT_MAX)
+        if self.has_nulls:
+            text = F.when(text != DEFAULT_PARTITION, text)
+        return text.cast(data_type)
+
+
+def place_in_path(name: str, values: Mapping[str, pa.Scalar]) -> PlaceInPath | None:
+    """Where the paths have the values of a partition column as Spark's cast reads them.
+
+    values: of strings or whole numbers, by path; null in the default partition.  None if a value
+    differs from the text of its path, as escaped text does, and for other types.
+    """
+    depths = {path.count("/") for path in values}
+    prefix = f"{name}="
+    texts = {path: _text(value) for path, value in values.items()}
+    if len(depths) != 1 or None in texts.values():
+        return None
+    has_nulls = any(not value.is_valid for value in values.values())
+    levels = {path: path.split("/") for path in values}
+    depth = depths.pop()
+    for level in range(depth + 1):
+        for before in ("", prefix):
+            if all(levels[path][level] == f"{before}{text}" for path, text in texts.items()):
+                return PlaceInPath(level if depth else None, len(before), has_nulls)
+    return None
+
+
+def _text(value: pa.Scalar) -> str | None:
+    """The text of a value in a path; None for types whose text differs."""
+    if not (pt.is_string(value.type) or pt.is_integer(value.type)):
+        return None
+    return str(value.as_py()) if value.is_valid else DEFAULT_PARTITION

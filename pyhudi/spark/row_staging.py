@@ -16,7 +16,7 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import SchemaError
 from pyhudi.keygen.generators import KeyRule, paths_where_known, record_keys
 from pyhudi.records import PARTITION_PATH
-from pyhudi.spark.frames import quoted
+from pyhudi.spark.frames import in_tasks_at_once, quoted
 from pyhudi.spark.job_submission import ship
 from pyhudi.spark.parquet_frames import RowGroups, read_row_groups, row_groups
 from pyhudi.spark.types import to_arrow
@@ -94,7 +94,8 @@ def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def _staged(frame: DataFrame, order: TaskOrder) -> list[BatchChunk]:
-    return [returned.value for returned in ship(frame, order, label="key")]
+    tasks = ship(in_tasks_at_once(frame), order, label="key")
+    return [returned.value for returned in tasks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final
+from typing import Final
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -32,15 +32,14 @@ from pyhudi.spark.slice_tasks import (
     ReadWork,
     ReplacedWork,
     SliceWork,
+    packed_groups,
     read_batches,
     replaced_batches,
+    slice_groups,
 )
 from pyhudi.spark.store_access import StoreAccess, store_access
 from pyhudi.spark.types import as_spark, to_spark
 from pyhudi.spark.worker import TaskOrder
-
-_WAVES: Final = 32
-"""Maximum number of Spark tasks per slot and scan."""
 
 BYTES_MIN: Final = "spark.pyhudi.read.logs.minBytes"
 """Property of the session: bytes of base files with logs from which Spark's reader is used."""
@@ -122,22 +121,22 @@ def _access(spark: SparkSession, plan: ScanPlan) -> StoreAccess:
 
 def _arrow_frame(spark: SparkSession, plan: ScanPlan, work: Sequence[SliceWork]) -> DataFrame:
     """The rows that workers read with pyhudi."""
-    read = ReadWork(_packed(work), as_spark(plan.schema))
-    return _on_workers(spark, len(work), TaskOrder(read_batches, read), to_spark(plan.schema))
+    groups = slice_groups(work, parallelism=default_parallelism(spark))
+    read = ReadWork(packed_groups(groups, cloudpickle), as_spark(plan.schema))
+    return _on_workers(spark, len(groups), TaskOrder(read_batches, read), to_spark(plan.schema))
 
 
 def _replaced_frame(spark: SparkSession, tasks: Sequence[ReadTask], salt: str) -> DataFrame:
     """The bitmaps of the replaced rows of the tasks."""
-    order = TaskOrder(replaced_batches, ReplacedWork(_packed(tasks), salt))
-    return _on_workers(spark, len(tasks), order, BITMAPS)
-
-
-def _packed(items: Sequence[Any]) -> tuple[bytes, ...]:
-    return tuple(cloudpickle.dumps(item) for item in items)  # type: ignore[no-untyped-call]
+    work = [SliceWork(task) for task in tasks]
+    groups = slice_groups(work, parallelism=default_parallelism(spark))
+    order = TaskOrder(replaced_batches, ReplacedWork(packed_groups(groups, cloudpickle), salt))
+    return _on_workers(spark, len(groups), order, BITMAPS)
 
 
 def _on_workers(spark: SparkSession, count: int, order: TaskOrder, schema: StructType) -> DataFrame:
-    slices = max(1, min(count, _WAVES * default_parallelism(spark)))
+    """The rows of an order over the numbers below `count`, each in a task."""
+    slices = max(1, count)
     return map_arrow(numbers(spark, count, slices=slices), remote(order, "rows"), schema)
 
 

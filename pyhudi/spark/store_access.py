@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyhudi.spark.frames import is_connect
+from pyhudi.spark.listed_files import hadoop_path, hadoop_properties
 from pyhudi.storage.filesystem import FileSystem
 
 STORES: Final = "spark.pyhudi.read.store."
@@ -41,8 +42,13 @@ class StoreAccess:
 
     @property
     def is_listed_by_spark(self) -> bool:
-        """Whether Spark may list its files: they are not in an object store."""
-        return self.url.startswith(("file:", "hdfs:", "webhdfs:"))
+        """Whether Spark may list its files: they are on the local disk."""
+        return self.url.startswith("file:")
+
+    @property
+    def has_locations(self) -> bool:
+        """Whether it states the machines that have the bytes of a file."""
+        return self.url.startswith(("hdfs:", "webhdfs:"))
 
     def of(self, fs: FileSystem, path: str) -> str:
         """The URL of a file for Spark."""
@@ -88,10 +94,14 @@ def _tried(spark: SparkSession, store: str, root: str, path: str) -> str:
 
 
 def _failure(spark: SparkSession, url: str) -> str:
-    """Why the session cannot open a file; "" if it can.  Reads no data."""
-    reader = spark.read.schema("_pyhudi long")
+    """Why the session cannot open a file; "" if it can.  Reads no data; one request to the store,
+    over Connect some more."""
     try:
-        _ = reader.parquet(url).schema
+        if is_connect(spark):
+            _ = spark.read.schema("_pyhudi long").parquet(url).schema
+        else:
+            path = hadoop_path(spark, url)
+            path.getFileSystem(hadoop_properties(spark)).getFileStatus(path)
     except _errors(spark) as error:
         return _first_line(error)
     return ""
