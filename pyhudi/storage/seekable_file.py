@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.errors import UserError
-from pyhudi.storage.filesystem import FileSystem, RandomAccess
+from pyhudi.storage.filesystem import RandomAccess
 
 
 class SeekableFile(io.RawIOBase):
@@ -75,10 +75,3 @@ def as_pyarrow_file(source: RandomAccess) -> pa.NativeFile:
     Closing the result closes `source`.
     """
     return pa.PythonFile(SeekableFile(source), mode="r")
-
-
-def map_scratch(fs: FileSystem, path: str) -> pa.NativeFile:
-    """Open a file of `open_scratch`: memory-mapped on a local disk, so that tasks share its
-    pages.  Only its writer knows its name, so no process truncates it."""
-    local_path = getattr(fs, "local_path", None)
-    return fs.arrow_file(path) if local_path is None else pa.memory_map(local_path(path))

@@ -20,10 +20,12 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from threading import Lock
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -33,7 +35,6 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem, Sink
 from pyhudi.storage.local import LocalFileSystem, scratch_disk
-from pyhudi.storage.seekable_file import map_scratch
 
 AGE_DAYS_MAX: Final = 3
 _UNDER_LOCK: Final = "pyhudi-"
@@ -70,13 +71,48 @@ class MemoryStaging:
 
 @dataclass(frozen=True, slots=True)
 class FileStaged:
-    """An Arrow IPC file below the table; `load` maps it and reads only the pages used."""
+    """An Arrow IPC file below the table.
+
+    `load` maps it on a local disk, and reads only the pages used; from a store it reads the file in
+    one request.
+    """
 
     fs: FileSystem
     path: str
 
     def load(self) -> pa.Table:
-        return pa.ipc.open_file(map_scratch(self.fs, self.path)).read_all()
+        local_path = getattr(self.fs, "local_path", None)
+        if local_path is None:
+            return _FETCHED.table(self.fs, self.path)
+        # Only its writer knows the name, so no process truncates the file.
+        return pa.ipc.open_file(pa.memory_map(local_path(self.path))).read_all()
+
+
+class FetchedTables:
+    """The staged tables that this process read last from stores: a task needs the same rows for
+    each file that it writes.  Thread-safe."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._tables: OrderedDict[str, pa.Table] = OrderedDict()
+        self._lock = Lock()
+
+    def table(self, fs: FileSystem, path: str) -> pa.Table:
+        """The table of an Arrow IPC file, whose name is never used again."""
+        url = f"{fs.url}/{path}"
+        with self._lock:
+            if url in self._tables:
+                self._tables.move_to_end(url)
+                return self._tables[url]
+        found = pa.ipc.open_file(pa.BufferReader(fs.read(path))).read_all()
+        with self._lock:
+            self._tables[url] = found
+            while sum(table.nbytes for table in self._tables.values()) > self._max_bytes:
+                self._tables.popitem(last=False)
+        return found
+
+
+_FETCHED: Final = FetchedTables(64 << 20)
 
 
 @dataclass(frozen=True, slots=True)

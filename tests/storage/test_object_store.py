@@ -25,6 +25,7 @@ from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.locks.monotonic_clock import ending_within
 from pyhudi.storage.locks.table_lock import LOCK, TableLock, check_lock
 from pyhudi.storage.object_store import ObjectStoreFileSystem
+from pyhudi.storage.spill import FetchedTables, FileStaging
 from pyhudi.storage.url_resolver import locate
 from tests.support.object_stores import (
     S3Server,
@@ -355,3 +356,26 @@ def test_options_of_the_connection_in_the_environment_hold_under_the_lock(
     with ending_within(5):
         assert fs.create("a", b"1")
         assert fs.read("a") == b"1"
+
+
+def test_a_staged_table_of_a_store_is_read_in_one_request() -> None:
+    server = shared_s3()
+    staging = FileStaging(server.fs("staged"), "f")
+    table = pa.table({f"c{n}": pa.array(range(50_000), pa.int64()) for n in range(9)})
+    staged = staging.put("rows", table)
+    server.requests.clear()
+    assert [staged.load() for _ in range(3)] == [table] * 3
+    assert [request.split(" ")[0] for request in server.requests] == ["GET"]
+
+
+def test_staged_tables_of_stores_are_bounded_in_memory() -> None:
+    server = shared_s3()
+    fs = server.fs("bounded")
+    staging = FileStaging(fs, "f")
+    tables = [pa.table({"a": pa.array([n] * 1000, pa.int64())}) for n in range(3)]
+    paths = [staging.put("rows", table).path for table in tables]  # type: ignore[attr-defined]
+    cache = FetchedTables(max_bytes=2 * tables[0].nbytes)
+    server.requests.clear()
+    for number in (0, 1, 0, 2, 0, 1):  # 2 takes the place of 1, the least recently used
+        assert cache.table(fs, paths[number]) == tables[number]
+    assert len(server.requests) == 4
