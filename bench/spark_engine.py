@@ -1,14 +1,16 @@
 """One engine of bench.spark_upsert in a process of its own: it writes, or reads what was written.
 
     python -m bench.spark_engine ENGINE write|scan|source|enabled --data DIR --table DIR
+        [--store FILE]
 
 write: the bulk load, then the batches.  scan, source and enabled: a new session that has answered
 one other query reads the table, so that its first read finds nothing in memory.  scan is
 `hudi.open_table` of pyhudi, source is `spark.read.format(...)`, enabled is the same after
 `hudi.enable`.  Queries: two columns of all rows (snapshot; again with the columns named in the
 scan: columns), all columns, two columns of one row in a hundred (filter), and the rows of the last
-commit (incremental).  Prints a line of JSON for each measurement after the word BENCH; the caller
-compares the rows of the reads.
+commit (incremental).  FILE: JSON with the `storage_options` of a table whose DIR is a URL, and the
+`properties` with which the session opens its store.  Prints a line of JSON for each measurement
+after the word BENCH; the caller compares the rows of the reads.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bench.spark_rows import ALL_COLUMNS, CHECKS, FILTER, SNAPSHOT
@@ -47,8 +50,9 @@ class Run:
     engine: str
     spark: Any
     data: Path
-    table: Path
+    table: str
     batches: int
+    storage_options: dict[str, Any] | None = None
 
     @contextmanager
     def measure(self, what: str, **facts: Any) -> Iterator[dict[str, Any]]:
@@ -81,12 +85,14 @@ def write_pyhudi(run: Run) -> None:
         table = hudi.create_table(
             run.spark, run.table, base.schema, record_key="id", partition_by=["part"],
             ordering="ts", table_type=kind, name="t", index=index, version=version,
+            storage_options=run.storage_options,
         )  # fmt: skip
         facts["phases"] = table.bulk_insert(base).seconds
     for number in range(run.batches):
         with run.measure("upsert", number=number) as facts:
             batch = run.frame(f"up{number}")
-            report = hudi.open_table(run.spark, run.table).upsert(batch)
+            table = hudi.open_table(run.spark, run.table, storage_options=run.storage_options)
+            report = table.upsert(batch)
             facts |= {"updated": report.updated, "phases": report.seconds}
 
 
@@ -111,9 +117,7 @@ def write_hudi(run: Run) -> None:
 
     def save(name: str, operation: str, mode: str) -> None:
         writer = run.frame(name).write.format("hudi").options(**options)
-        writer.option("hoodie.datasource.write.operation", operation).mode(mode).save(
-            str(run.table)
-        )
+        writer.option("hoodie.datasource.write.operation", operation).mode(mode).save(run.table)
 
     with run.measure("load"):
         save("base", "bulk_insert", "overwrite")
@@ -127,11 +131,11 @@ def write_delta(run: Run) -> None:
 
     with run.measure("load"):
         base = run.frame("base").repartition(8, "part").write.format("delta")
-        base.partitionBy("part").option("delta.enableChangeDataFeed", "false").save(str(run.table))
+        base.partitionBy("part").option("delta.enableChangeDataFeed", "false").save(run.table)
     for number in range(run.batches):
         batch = run.frame(f"up{number}")
         with run.measure("upsert", number=number):
-            table = DeltaTable.forPath(run.spark, str(run.table)).alias("t")
+            table = DeltaTable.forPath(run.spark, run.table).alias("t")
             merge = table.merge(batch.alias("s"), "t.part = s.part and t.id = s.id")
             merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
@@ -139,13 +143,18 @@ def write_delta(run: Run) -> None:
 # ---- reading -----------------------------------------------------------------------------------
 
 
-def last_but_one(table: Path) -> str:
+def last_but_one(run: Run) -> str:
     """The bound of incremental reads of the last commit: the instant of the commit before it, or
     its completion time from table version 8 on."""
-    folder = table / ".hoodie"
-    newer = folder / "timeline"
-    files = (newer if newer.is_dir() else folder).iterdir()
-    names = sorted(file.name for file in files if file.name.endswith("commit"))
+    if run.storage_options is None:
+        folder = Path(run.table) / ".hoodie"
+        newer = folder / "timeline"
+        files = [file.name for file in (newer if newer.is_dir() else folder).iterdir()]
+    else:
+        from pyhudi.storage.url_resolver import locate
+
+        files = locate(run.table, storage_options=run.storage_options).names(".hoodie")
+    names = sorted(name for name in files if name.endswith("commit"))
     return names[-2].split(".")[0].split("_")[-1]
 
 
@@ -155,14 +164,14 @@ Queries = dict[str, Callable[[], Any]]
 
 def reads_of(run: Run, way: str) -> Queries:
     if run.engine == "delta":
-        return _queries(lambda: run.spark.read.format("delta").load(str(run.table)))
-    since = last_but_one(run.table)
+        return _queries(lambda: run.spark.read.format("delta").load(run.table))
+    since = last_but_one(run)
     if way == "scan":
         return _scans(run, since)
     name = "pyhudi" if run.engine in PYHUDI else "hudi"
 
     def source(**options: str) -> Any:
-        return run.spark.read.format(name).options(**options).load(str(run.table))
+        return run.spark.read.format(name).options(**options).load(run.table)
 
     incremental = {
         "hoodie.datasource.query.type": "incremental",
@@ -183,7 +192,7 @@ def _scans(run: Run, since: str) -> Queries:
     import pyhudi.spark as hudi
 
     def opened() -> Any:
-        return hudi.open_table(run.spark, run.table)
+        return hudi.open_table(run.spark, run.table, storage_options=run.storage_options)
 
     return {
         **_queries(lambda: opened().scan()),
@@ -207,8 +216,8 @@ def read(run: Run, way: str) -> None:
                 facts["rows"] = [list(row) for row in frame().selectExpr(*columns).collect()]
     grouped = reads["snapshot"]().groupBy("part").agg(*map(_expression, CHECKS))
     run.report("table", 0, rows=[list(row) for row in grouped.collect()])
-    if way == "source":
-        run.report("disk MB", _megabytes(run.table))
+    if way == "source" and run.storage_options is None:
+        run.report("disk MB", _megabytes(Path(run.table)))
 
 
 def _expression(text: str) -> Any:
@@ -224,7 +233,7 @@ def _megabytes(folder: Path) -> int:
 # ---- the session -------------------------------------------------------------------------------
 
 
-def session(engine: str, jars: str) -> Any:
+def session(engine: str, jars: str, properties: Mapping[str, str] = MappingProxyType({})) -> Any:
     from pyspark.sql import SparkSession
 
     settings = {
@@ -248,7 +257,7 @@ def session(engine: str, jars: str) -> Any:
             "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         }
     builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
+    for name, value in {**settings, **properties}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -263,13 +272,16 @@ def main() -> None:
     parser.add_argument("engine", choices=(*PYHUDI, *PEERS))
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--table", type=Path, required=True)
+    parser.add_argument("--table", required=True)
+    parser.add_argument("--store", type=Path)
     parser.add_argument("--batches", type=int, required=True)
     parser.add_argument("--jars", default="")
     given = parser.parse_args()
-    spark = session(given.engine, given.jars)
+    store = json.loads(given.store.read_text()) if given.store else {}
+    spark = session(given.engine, given.jars, store.get("properties", {}))
     spark.range(10).count()
-    run = Run(given.engine, spark, given.data, given.table, given.batches)
+    options = store.get("storage_options")
+    run = Run(given.engine, spark, given.data, given.table, given.batches, options)
     try:
         if given.way == "write":
             WRITERS[given.engine.split("-")[0]](run)

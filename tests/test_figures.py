@@ -13,6 +13,7 @@ import pytest
 from bench import figures, machine
 from bench.figures import STEPS, Step, with_section
 from bench.spark_rows import differences, expected_changes, expected_table, make, newest_rows
+from bench.spark_stores import Request, beyond_bytes, hdfs_requests, s3_request
 
 ROOT = Path(__file__).parents[1]
 
@@ -97,3 +98,21 @@ def test_the_last_batch_wins_in_what_is_expected(tmp_path: Path) -> None:
     assert sum(values[2] for values in expected_table(newest_rows(tmp_path, 2)).values()) == sum(
         versions.values()
     )
+
+
+def test_requests_of_stores_are_counted_by_file() -> None:
+    line = "allowed=true\tugi=a\tip=/127.0.0.1\tcmd={}\tsrc={}\tdst=null\tproto=rpc"
+    name = "/t/p0/f-0_0-1-2_20260101000000000.parquet"
+    read = [*hdfs_requests(line.format("open", name))]
+    listed = [*hdfs_requests(line.format("getfileinfo", name))]
+    assert read == [Request(name[6:], is_data=True)]
+    assert listed == [Request(name[6:], is_data=False)]
+    assert [*hdfs_requests("a line of the server")] == []
+    assert s3_request(f"GET /bucket{name}") == read[0]
+    assert s3_request(f"HEAD /bucket{name}") == listed[0]
+    assert s3_request(f"GET /bucket?list-type=2&prefix={name[1:]}&delimiter=/") == listed[0]
+    log = "/t/p0/.f-0_20260101000000000.log.1_0-1-2"
+    assert s3_request(f"GET /bucket{log}").file == log[6:]
+    assert s3_request("GET /bucket/t/.hoodie/metadata/files/f-0_1-2-3_4.hfile").file == ""
+    assert s3_request("HEAD /bucket/t/.hoodie/metadata/files/.f.log.1_0-0-0").file == ""
+    assert beyond_bytes([*read, *listed, *listed]) == {name[6:]: 2}

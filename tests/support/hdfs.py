@@ -41,14 +41,31 @@ _ARTIFACTS = (
     ("com.fasterxml.jackson.core", "jackson-core", "2.15.2"),
     ("com.fasterxml.jackson.core", "jackson-databind", "2.15.2"),
 )
+_AUDIT = """\
+log4j.rootLogger=WARN,err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=%p %c: %m%n
+log4j.logger.org.apache.hadoop.hdfs.server.namenode.FSNamesystem.audit=INFO,audit
+log4j.additivity.org.apache.hadoop.hdfs.server.namenode.FSNamesystem.audit=false
+log4j.appender.audit=org.apache.log4j.FileAppender
+log4j.appender.audit.file={file}
+log4j.appender.audit.layout=org.apache.log4j.PatternLayout
+log4j.appender.audit.layout.ConversionPattern=%m%n
+"""
 
 
 @dataclass(frozen=True)
 class Hdfs:
-    """host:port of the name node's own protocol, and the port of WebHDFS."""
+    """host:port of the name node's own protocol, and the port of WebHDFS.
+
+    audit: the name node's log of requests, a line each; None for a server that was given.
+    """
 
     address: str
     http_port: int
+    audit: Path | None = None
 
     @property
     def options(self) -> dict[str, object]:
@@ -115,9 +132,13 @@ def _configure(folder: Path) -> Hdfs:
         "dfs.datanode.address": f"127.0.0.1:{transfer}",
         "dfs.datanode.http.address": f"127.0.0.1:{data_http}",
         "dfs.datanode.ipc.address": f"127.0.0.1:{ipc}", "dfs.datanode.hostname": "127.0.0.1",
+        # A data node that closes a file before the name node knows its block waits so long (400).
+        "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": 20,
     }  # fmt: skip
     (folder / "conf" / "hdfs-site.xml").write_text(_xml(settings))
-    return Hdfs(f"127.0.0.1:{rpc}", http)
+    audit = folder / "audit.log"
+    (folder / "conf" / "log4j.properties").write_text(_AUDIT.format(file=audit))
+    return Hdfs(f"127.0.0.1:{rpc}", http, audit)
 
 
 def _java(folder: Path, main: str, *args: str) -> list[str]:

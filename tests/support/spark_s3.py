@@ -58,10 +58,9 @@ def prepare() -> None:
         Path(folder, "lib").replace(JARS)
 
 
-@contextmanager
-def s3a(spark: Any, options: Mapping[str, str]) -> Iterator[None]:
-    """The session opens s3a:// URLs on a server with these storage options."""
-    properties = {
+def properties(options: Mapping[str, str]) -> dict[str, str]:
+    """Hadoop's properties for s3a:// URLs on a server with these storage options."""
+    return {
         "fs.s3a.endpoint": options["endpoint"],
         "fs.s3a.endpoint.region": options["region"],
         "fs.s3a.access.key": options["access_key_id"],
@@ -69,12 +68,18 @@ def s3a(spark: Any, options: Mapping[str, str]) -> Iterator[None]:
         "fs.s3a.path.style.access": "true",
         "fs.s3a.connection.ssl.enabled": "false",
     }
-    for name, value in properties.items():
+
+
+@contextmanager
+def s3a(spark: Any, options: Mapping[str, str]) -> Iterator[None]:
+    """The session opens s3a:// URLs on a server with these storage options."""
+    given = properties(options)
+    for name, value in given.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name in properties:
+        for name in given:
             spark.conf.unset(name)
 
 
