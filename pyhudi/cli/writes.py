@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyhudi.cli.command import Answer, Call, command
 from pyhudi.cli.values import name_of
 from pyhudi.errors import UserError
-from pyhudi.ingest.file_rows import FORMATS, read_rows
+from pyhudi.ingest.files.formats import FORMATS, FileFormat, read_rows
 
 _OPERATIONS: Final = (
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete",
@@ -31,13 +31,13 @@ _OPERATIONS: Final = (
 def write(
     call: Call, source: str, operation: str, form: str | None, schema_mode: str | None
 ) -> Any:
-    """Write the rows of FILE (Parquet, Arrow, CSV or JSON lines) to the table.
+    """Write the rows of FILE (Parquet, Arrow, Avro, ORC, CSV or JSON lines) to the table.
 
     CSV and JSON values take the types of the table's columns. Overwrites and deletes need a
     confirmation.
     """
     table = call.table
-    rows = read_rows(lambda: pa.OSFile(source), source, form, table.schema)
+    rows = read_rows(lambda: pa.OSFile(source), source, FileFormat(form), table.schema)
     if operation == "delete":
         call.confirm(f"delete the records of {source} from {call.path}?")
         return Answer(table.delete(rows.read_all(), dry_run=call.dry_run))

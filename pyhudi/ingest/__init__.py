@@ -4,6 +4,7 @@
 crash, and on tables that Apache Hudi's streamer wrote.
 """
 
+from pyhudi.ingest.databases.query_source import QuerySource as QuerySource
 from pyhudi.ingest.files.listing import DateFolders as DateFolders
 from pyhudi.ingest.files.source import FileSource as FileSource
 from pyhudi.ingest.kafka.kafka_source import KafkaSource as KafkaSource
@@ -15,3 +16,4 @@ from pyhudi.ingest.source import SourceBatch as SourceBatch
 from pyhudi.ingest.source import SourceLimits as SourceLimits
 from pyhudi.ingest.source import SourceSplit as SourceSplit
 from pyhudi.ingest.stream import Stream as Stream
+from pyhudi.ingest.table_source import TableSource as TableSource

@@ -27,6 +27,8 @@ class of the source implies.  A factory raises OptionError for a property that i
 """
 
 _BUILT_IN: Final[Mapping[str, str]] = {
+    "query": "pyhudi.ingest.source_factories:query_from",
+    "table": "pyhudi.ingest.source_factories:table_from",
     "files": "pyhudi.ingest.source_registry:files_from",
     "kafka": "pyhudi.ingest.kafka.kafka_properties:kafka_from",
 }

@@ -19,6 +19,7 @@ from pyarrow import orc
 from pyhudi.errors import CorruptFileError, FileMissingError, OptionError, UserError
 from pyhudi.formats.avro_schema import arrow_to_avro
 from pyhudi.ingest import DateFolders, FileSource, SourceBatch, SourceLimits
+from pyhudi.ingest.files.formats import FileFormat, read_rows
 from tests.ingest.contract import (
     NO_COLUMNS,
     SCHEMA,
@@ -347,3 +348,10 @@ def test_files_without_a_common_type_are_refused(tmp_path: Path) -> None:
     put(tmp_path, "b.parquet", pa.table({"id": [{"x": 1}]}), 2)
     with pytest.raises(UserError, match="different columns"):
         batch_of(FileSource(tmp_path))
+
+
+def test_one_file_is_read_up_to_its_first_bad_line(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.json", b'{"id": "a"}\n{"id": \n', 1)
+    rows = read_rows(lambda: pa.OSFile(str(path)), "a.json", FileFormat(), SCHEMA)
+    with pytest.raises(CorruptFileError, match=r"cannot be decoded.*a\.json:2"):
+        rows.read_all()

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.errors import CorruptFileError, StorageError, UserError
+from pyhudi.formats.schema_conform import conform
 from pyhudi.ingest.files.avro_files import avro_batches, avro_facts
 from pyhudi.ingest.files.csv_rows import CsvDialect, Opener, csv_batches, csv_facts
 from pyhudi.ingest.files.json_lines import json_batches, json_facts
@@ -110,6 +111,31 @@ def file_batches(
                 yield from csv_batches(opened, path, schema, form.csv, rejected)
             case _:
                 yield from json_batches(opened(), path, schema, rejected)
+
+
+def read_rows(
+    opened: Opener, path: str, form: FileFormat, schema: pa.Schema
+) -> pa.RecordBatchReader:
+    """The rows of one file, typed as by `file_facts`; reading them raises CorruptFileError for the
+    first row that cannot be decoded."""
+    found = file_facts(opened, path, form, schema, count=False).schema.remove_metadata()
+    rejected = RejectedRows()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in file_batches(opened, path, form, found, rejected):
+            yield from conform(pa.Table.from_batches([batch]), found).to_batches()
+            _check_decoded(rejected, path)
+        _check_decoded(rejected, path)
+
+    return pa.RecordBatchReader.from_batches(found, rows())
+
+
+def _check_decoded(rejected: RejectedRows, path: str) -> None:
+    for row in rejected.take().slice(0, 1).to_pylist():
+        raise CorruptFileError(
+            "a row of the file cannot be decoded", path=path, position=row["position"],
+            reason=row["reason"], hint="correct the row, or ingest the file and skip such rows",
+        )  # fmt: skip
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Databases as sources: queries, and changes of PostgreSQL; for `pyhudi.ingest`."""
