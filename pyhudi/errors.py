@@ -122,6 +122,24 @@ class OvertakenError(WriteConflictError):
     code = "OVERTAKEN"
 
 
+class CheckpointMovedError(WriteConflictError):
+    """The table has another checkpoint than the one that the rows of an ingest follow."""
+
+    code = "CHECKPOINT_MOVED"
+
+
+class BadRowsError(PyhudiError):
+    """Rows of a source cannot be decoded or do not fit the table, and the ingest allows none."""
+
+    code = "BAD_ROWS"
+
+
+class CheckFailedError(PyhudiError):
+    """A check of a batch or of the changed table failed, so the commit was stopped."""
+
+    code = "CHECK_FAILED"
+
+
 @dataclass(frozen=True, slots=True)
 class Overtaken:
     """A lost race as a value: another process changed what a transaction was planned on.

@@ -26,7 +26,7 @@ from tests.support.spark_views import drop_views
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-OWN_TESTS = ("integrations.md", "catalogs.md")
+OWN_TESTS = ("integrations.md", "ingest.md", "catalogs.md")
 """Pages whose blocks run in tests of their areas."""
 COMPILED_ONLY = ("hdfs://", "Action.X")
 """Blocks that name servers which are not here, or that are a sketch."""

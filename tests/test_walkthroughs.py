@@ -1,4 +1,4 @@
-"""Pages below a folder of docs/ run from top to bottom, as a reader types them.
+"""docs/ingest.md and pages below a folder of docs/ run from top to bottom, as a reader types them.
 
 The blocks of a page share their names and one empty folder.  A comment after a `print` is its
 output.  Lines of shell blocks: `pyhudi` runs the command line; other lines name targets, extras and
@@ -25,7 +25,7 @@ from tests.support.object_stores import environment_of, shared_s3
 from tests.support.spark_views import drop_views
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*/*.md"))
+PAGES = [ROOT / "docs" / "ingest.md", *sorted((ROOT / "docs").glob("*/*.md"))]
 OTHER_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ANY_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.api.ingest_methods import IngestVerbs
 from pyhudi.api.input_conversion import incoming_rows, names_of, schema_mode_of, selected_columns
 from pyhudi.api.merge_builder import TableMerge
 from pyhudi.engine import Engine, LocalEngine
@@ -27,17 +28,15 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.deferred_publish import deferred_writes
 from pyhudi.write.input.batch import NoRows, Rows, StreamRows
 from pyhudi.write.input.row_replay import ReplayedRows
-from pyhudi.write.input.source_checkpoint import SourceAdvance, newest_checkpoint
+from pyhudi.write.input.source_checkpoint import SourceAdvance
 from pyhudi.write.matched_rows import matched_rows
 from pyhudi.write.merge_clauses import Clause, ConditionalMerge, compiled, source_schema
 from pyhudi.write.updated_rows import check_assignments, updated_rows
 from pyhudi.write.write_context import Operation, WriteRequest
 from pyhudi.write.write_report import WriteReport
 
-_INGEST_OPERATIONS: Final = ("upsert", "insert", "bulk_insert")
 
-
-class WritingVerbs:
+class WritingVerbs(IngestVerbs):
     """Write methods of a table."""
 
     _fs: FileSystem
@@ -118,41 +117,6 @@ class WritingVerbs:
             publish=publish,
             schema_mode=schema_mode,
         )
-
-    def ingest(
-        self,
-        rows: Any,
-        *,
-        checkpoint: str,
-        after: str | None,
-        operation: str = "upsert",
-        dry_run: bool = False,
-    ) -> WriteReport:
-        """Write rows of a source and the position that they reach in it as one commit.
-
-        checkpoint: the position after the rows.  after: the position before them, which the table
-        must have (see `checkpoint()`); None: none yet.  operation: upsert, insert or bulk_insert.
-        A batch without rows is a commit too, so that the position moves.
-        Raises WriteConflictError if the table has another position: nothing is written then.
-        """
-        if operation not in _INGEST_OPERATIONS:
-            raise UserError(
-                "unknown operation of an ingest", operation=operation,
-                hint="use " + ", ".join(_INGEST_OPERATIONS),
-            )  # fmt: skip
-        return self._write(
-            Operation[operation.upper()],
-            self._incoming(rows),
-            dry_run=dry_run,
-            advance=SourceAdvance(after, checkpoint),
-        )
-
-    def checkpoint(self) -> str | None:
-        """The position in its source that the table has reached, as the newest commit with one
-        records it (also one of Apache Hudi's streamer); None if no commit does."""
-        state = self._state()
-        newest = newest_checkpoint(state.log, state.archive)
-        return None if newest is None else newest[1]
 
     def insert_overwrite(
         self,

@@ -26,6 +26,7 @@ from pyhudi.cli import (
 )
 from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
+from pyhudi.cli.ingest.commands import ingest
 from pyhudi.cli.measurement.bench import bench
 from pyhudi.cli.output import explain, print_error
 from pyhudi.cli.pages.report import report
@@ -82,6 +83,7 @@ for command in (
     rows.history,
     writes.write,
     writes.delete,
+    ingest,
     bench,
     completion,
     files.hfile,

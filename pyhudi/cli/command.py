@@ -143,22 +143,24 @@ def command(
     changes: bool = False,
     is_dangerous: bool = False,
     prints_rows: bool = False,
+    kind: type[click.Command] = click.Command,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """A command of each group, made from a function of a Call and of its click parameters.
 
     example: the arguments of an example in the help, after `pyhudi`.  changes: the command has
     --dry-run; is_dangerous: and --yes.  prints_rows: the command prints its rows itself.
+    kind: the class of the command.
     """
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         specific = list(reversed(getattr(function, "__click_params__", ())))
         common = _common(target, changes=changes, is_dangerous=is_dangerous)
-        made = click.Command(
+        made = kind(
             name,
             params=[*_arguments(target), *specific, *common],
             help=function.__doc__,
             epilog=epilog(example),
-            callback=_callback(function, prints_rows=prints_rows),
+            callback=_callback(function, target, prints_rows=prints_rows),
         )
         for group in groups:
             group.add_command(made)
@@ -213,20 +215,26 @@ def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
         context.ensure_object(Session).debug = True
 
 
-def _callback(function: Callable[..., Any], *, prints_rows: bool) -> Callable[..., None]:
+def _callback(
+    function: Callable[..., Any], target: Target, *, prints_rows: bool
+) -> Callable[..., None]:
     """The click callback: builds the Call, runs the function, prints its answer."""
 
     def run(
         path: str = "",
-        options: Settings = (),
-        props: str | None = None,
-        storage: Settings = (),
         as_json: bool = False,
         dry_run: bool = False,
         yes: bool = False,
         **specific: Any,
     ) -> None:
-        given = {**(properties_file(props) if props else {}), **dict(options)}
+        given: dict[str, str] = {}
+        storage: Settings = ()
+        if target is Target.TABLE:
+            props, storage = specific.pop("props"), specific.pop("storage")
+            given = {
+                **(properties_file(props) if props else {}),
+                **dict(specific.pop("options")),
+            }
         engine = ProgressEngine()
         call = Call(path, given, dict(storage), as_json, dry_run, yes, engine)
         parse_options(given)  # an invalid option is an error of every command

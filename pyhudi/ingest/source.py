@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -106,4 +106,26 @@ class RowSource(Protocol):
         columns if the table is new.
         Raises UserError for a checkpoint that is not one of this source.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLag:
+    """What a source has after a checkpoint; None where it cannot say.
+
+    seconds: age of the oldest row that has not been read.
+    """
+
+    rows: int | None = None
+    bytes: int | None = None
+    files: int | None = None
+    seconds: float | None = None
+
+
+@runtime_checkable
+class ReportsLag(Protocol):
+    """A source that can say how much is left to read; optional."""
+
+    def lag(self, checkpoint: str | None) -> SourceLag:
+        """What follows a checkpoint; reads no rows.  checkpoint: as for `read`."""
         ...

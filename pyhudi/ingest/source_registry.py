@@ -60,11 +60,23 @@ def needed(properties: Mapping[str, str], name: str, *, of: str) -> str:
 
 
 def files_from(properties: Mapping[str, str]) -> RowSource:
-    """The source `files`: properties `source.dfs.root`, and `format` or suffixes."""
+    """The source `files`: `source.dfs.root`, and the other names of files in docs/options.md."""
     from pyhudi.ingest import FileSource
 
+    own = "pyhudi.ingest.files."
+    prefixes = properties.get("source.dfs.ignore.prefixes", "").split(",")
+    header = properties.get("csv.header", "true").lower() == "true"
+    _ = properties.get("source.input.selector")
     return FileSource(
-        needed(properties, "source.dfs.root", of="files"), format=properties.get("format")
+        needed(properties, "source.dfs.root", of="files"),
+        format=properties.get("format"),
+        pattern=properties.get(own + "pattern", "*"),
+        ignored=(".", "_", *(p.strip() for p in prefixes if p.strip())),
+        order=properties.get(own + "order", "time"),
+        quiet_seconds=float(properties.get(own + "quiet.seconds", "2")),
+        late_seconds=float(properties.get(own + "late.seconds", "0")),
+        delimiter=properties.get("csv.sep", ","),
+        header=header,
     )
 
 

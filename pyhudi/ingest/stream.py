@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from pyhudi.errors import OptionError
-from pyhudi.ingest.source import RowSource, SourceLimits
-from pyhudi.records import without_meta
+from pyhudi.errors import OptionError, PyhudiError
+from pyhudi.ingest.bad_rows import BadRowCheck, BadRowRules, BadRows, TableFit
+from pyhudi.ingest.retries import Retries, is_passing
+from pyhudi.ingest.source import ReportsLag, RowSource, SourceBatch, SourceLag, SourceLimits
+from pyhudi.ingest.status import IngestState, IngestStatus, StatusReceiver, rows_of
+from pyhudi.observe.events import observed, plain_facts
+from pyhudi.write.input.source_checkpoint import SourcePosition
 from pyhudi.write.write_report import WriteReport
 
 _IDLE_SECONDS: Final = 1.0
+_STOP_SECONDS: Final = 0.2
+"""How often `stop` is evaluated during a pause."""
 
 
 class _IngestTable(Protocol):
-    """A table of `pyhudi.open_table`."""
-
-    def checkpoint(self) -> str | None: ...
+    """A table of `pyhudi.open_table`, or one that the first batch creates."""
 
     @property
-    def schema(self) -> pa.Schema: ...
+    def path(self) -> str: ...
+
+    @property
+    def config(self) -> Any: ...
+
+    def source_position(self) -> tuple[SourcePosition | None, pa.Schema]: ...
 
     def ingest(
-        self, rows: pa.RecordBatchReader, *, checkpoint: str, after: str | None, operation: str
+        self,
+        rows: Any,
+        *,
+        checkpoint: str | None,
+        after: str | None,
+        operation: str = "upsert",
+        skip_existing: bool = False,
+        reset_key: str | None = None,
+        ignore_key: str | None = None,
     ) -> WriteReport: ...
 
 
@@ -39,11 +57,17 @@ class Stream:
 
     table: of `pyhudi.open_table`.  operation: `upsert`, `insert` or
     `bulk_insert`.  max_rows, max_bytes: of the source's data in a batch; None: no limit.
-    transform: changes the rows of each batch before they are written.
+    transform: changes the rows of each batch before they are written; several apply in order.
+    bad_rows: of rows that cannot be decoded or do not fit the table: "fail", "skip" or an
+    ErrorTable.  max_bad_rows, max_bad_share: of a batch, above which it fails nevertheless.
+    skip_existing: rows whose key is in the table are not written; operation insert.
+    checkpoint: where to begin instead of the table's checkpoint; takes effect once, until a run has
+    another text.  ignore_checkpoint: any text; with a new one the source is read from its start.
+    saves_checkpoint: False leaves the table's checkpoint, for one batch of a backfill.
 
     Each batch is one commit, which also has the checkpoint that it reaches; a stream continues from
     the checkpoint of the newest commit.  So a stream that was killed writes neither less nor more,
-    and a second stream that writes to the table at the same time fails with WriteConflictError.
+    and a second stream that writes to the table at the same time fails with CheckpointMovedError.
     """
 
     source: RowSource
@@ -51,24 +75,89 @@ class Stream:
     operation: str = "upsert"
     max_rows: int | None = None
     max_bytes: int | None = 1 << 30
-    transform: Transform | None = None
+    transform: Transform | Sequence[Transform] | None = None
+    bad_rows: BadRows = "fail"
+    max_bad_rows: int | None = None
+    max_bad_share: float | None = None
+    skip_existing: bool = False
+    checkpoint: str | None = None
+    ignore_checkpoint: str | None = None
+    saves_checkpoint: bool = True
+
+    def __post_init__(self) -> None:
+        limits = (self.max_rows, self.max_bytes)
+        if any(limit is not None and limit < 1 for limit in limits):
+            raise OptionError(
+                "the limits of a batch must be at least 1",
+                max_rows=self.max_rows, max_bytes=self.max_bytes,
+            )  # fmt: skip
+        _ = self._rules
+
+    @cached_property
+    def _rules(self) -> BadRowRules:
+        return BadRowRules(self.bad_rows, self.max_bad_rows, self.max_bad_share)
+
+    @cached_property
+    def _transforms(self) -> tuple[Transform, ...]:
+        if self.transform is None:
+            return ()
+        return (self.transform,) if callable(self.transform) else tuple(self.transform)
 
     def run_once(self) -> WriteReport | None:
         """Write the next batch; None if the source has no new rows.
 
-        Raises the errors of the source and of a write; the checkpoint has not moved then.
+        Raises the errors of the source and of a write, and BadRowsError; the checkpoint has not
+        moved then.
         """
-        position = self.table.checkpoint()
+        return self._next()[0]
+
+    def _next(self) -> tuple[WriteReport | None, str | None]:
+        """The report of the next batch, and the checkpoint that the table has then."""
+        position, schema = self.table.source_position()
+        before = None if position is None else position.checkpoint
+        start = self.checkpoint
+        if position is not None:
+            start = position.start(self.checkpoint, self.ignore_checkpoint)
         limits = SourceLimits(self.max_rows, self.max_bytes)
-        batch = self.source.read(position, limits, without_meta(self.table.schema))
+        batch = self.source.read(start, limits, schema)
         if batch is None:
-            return None
-        rows = batch.rows if self.transform is None else self.transform(batch.rows)
-        report = self.table.ingest(
-            rows, checkpoint=batch.checkpoint, after=position, operation=self.operation
-        )
+            return None, before
+        with observed("ingest", operation=self.operation, table=self.table.path) as facts:
+            report = self._write(batch, before, start, schema)
+            facts.update(plain_facts(report))
         batch.committed()
-        return report
+        return report, batch.checkpoint
+
+    def _write(
+        self, batch: SourceBatch, before: str | None, start: str | None, schema: pa.Schema
+    ) -> WriteReport:
+        check = BadRowCheck(self._rules, self.table.path, start)
+        rows = check.decoded(batch.rows, batch.rejected)
+        try:
+            for transform in self._transforms:
+                rows = transform(rows)
+            config = self.table.config
+            fit = TableFit(schema, config.record_key_fields, config.ordering_fields)
+            report = self.table.ingest(
+                check.fitted(rows, fit),
+                checkpoint=batch.checkpoint if self.saves_checkpoint else None,
+                after=before,
+                operation=self.operation,
+                skip_existing=self.skip_existing,
+                reset_key=self.checkpoint,
+                ignore_key=self.ignore_checkpoint,
+            )
+        finally:
+            if check.failure is not None:
+                raise check.failure
+        return replace(report, rejected=check.count)
+
+    def lag(self) -> SourceLag | None:
+        """What the source has after the table's checkpoint; None if it cannot say."""
+        if not isinstance(self.source, ReportsLag):
+            return None
+        position, _ = self.table.source_position()
+        return self.source.lag(None if position is None else position.checkpoint)
 
     def available(self) -> Iterator[WriteReport]:
         """Write batches until the source has no new rows; yields the report of each."""
@@ -82,22 +171,123 @@ class Stream:
         interval_seconds: float = 0.0,
         stop: Callable[[], bool] = lambda: False,
         on_batch: Callable[[WriteReport], None] = lambda report: None,
+        on_status: StatusReceiver | Sequence[StatusReceiver] = (),
+        retries: Retries | None = None,
     ) -> None:
         """Write batches until the source has no new rows.
 
         continuous: follow the source instead.  stop: ends the run when it is true, which is
-        evaluated between batches.
+        evaluated between batches and during pauses.
         interval_seconds: least time from the start of a batch to that of the next.
+        on_status: called with each change of the state.  retries: of errors that can pass, such as
+        an unreachable source or store, and conflicts with other writers; None: without limit if
+        continuous, else none.
         Raises OptionError for a negative interval, and the errors of `run_once`.
         """
         if interval_seconds < 0:
             raise OptionError("the interval must not be negative", interval=interval_seconds)
-        while not stop():
+        receivers = (on_status,) if callable(on_status) else tuple(on_status)
+        rules = retries or (Retries() if continuous else Retries(0))
+        _Run(self, continuous, interval_seconds, stop, on_batch, receivers, rules).run()
+
+
+@dataclass
+class _Run:
+    """One call of `Stream.run`."""
+
+    stream: Stream
+    continuous: bool
+    interval: float
+    stop: Callable[[], bool]
+    on_batch: Callable[[WriteReport], None]
+    receivers: Sequence[StatusReceiver]
+    retries: Retries
+    status: IngestStatus = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.status = IngestStatus(self.stream.table.path, repr(self.stream.source))
+        self._state(IngestState.STARTING)
+
+    def run(self) -> None:
+        """Raises the error that ends the run; the last status has it."""
+        try:
+            while not self.stop() and self._round():
+                pass
+        except BaseException as error:
+            self._state(IngestState.FAILED, error=f"{type(error).__name__}: {error}")
+            raise
+        self._state(IngestState.STOPPED, error=None)
+
+    def _round(self) -> bool:
+        """One batch and the pause after it; whether to continue."""
+        began = time.monotonic()
+        report = self._batch()
+        if report is None and not self.continuous:
+            return False
+        least = self.interval if report is not None else max(self.interval, _IDLE_SECONDS)
+        self._wait(began + least)
+        return True
+
+    def _batch(self) -> WriteReport | None:
+        """The next batch, after as many attempts as the rules allow."""
+        attempt = 0
+        while True:
+            attempt += 1
             began = time.monotonic()
-            report = self.run_once()
-            if report is not None:
-                on_batch(report)
-            elif not continuous:
-                return
-            least = interval_seconds if report is not None else max(interval_seconds, _IDLE_SECONDS)
-            time.sleep(max(0.0, began + least - time.monotonic()))
+            try:
+                report, checkpoint = self.stream._next()
+            except (PyhudiError, OSError) as error:
+                if not is_passing(error) or not self.retries.allows(attempt) or self.stop():
+                    raise
+                self._state(IngestState.RETRYING, error=str(error), failures=attempt)
+                self._wait(time.monotonic() + self.retries.pause(attempt))
+                if self.stop():
+                    return None
+                continue
+            if report is None:
+                self._idle(checkpoint)
+            else:
+                self._written(report, checkpoint, time.monotonic() - began)
+            return report
+
+    def _idle(self, checkpoint: str | None) -> None:
+        if self.status.state is not IngestState.IDLE or self.status.checkpoint != checkpoint:
+            lag = self._lag(checkpoint)
+            self._state(IngestState.IDLE, checkpoint=checkpoint, lag=lag, error=None, failures=0)
+
+    def _written(self, report: WriteReport, checkpoint: str | None, seconds: float) -> None:
+        rows = rows_of(report)
+        self._state(
+            IngestState.WRITING,
+            checkpoint=checkpoint,
+            lag=self._lag(checkpoint),
+            last_commit=report.instant,
+            last_commit_at=time.time(),
+            batches=self.status.batches + 1,
+            rows=self.status.rows + rows,
+            rejected=self.status.rejected + report.rejected,
+            rows_per_second=round(rows / max(seconds, 1e-9), 1),
+            commit_seconds=round(sum(report.seconds.values()), 3),
+            error=None,
+            failures=0,
+        )
+        self.on_batch(report)
+
+    def _lag(self, checkpoint: str | None) -> SourceLag | None:
+        """Only for receivers of the status, because a source has to look for it."""
+        source = self.stream.source
+        if not self.receivers or not isinstance(source, ReportsLag):
+            return None
+        return source.lag(checkpoint)
+
+    def _state(self, state: IngestState, **facts: Any) -> None:
+        if state is not self.status.state or not self.status.since:
+            facts["since"] = time.time()
+        self.status = replace(self.status, state=state, **facts)
+        for receiver in self.receivers:
+            receiver(self.status)
+
+    def _wait(self, until: float) -> None:
+        """Sleep until a time of the monotonic clock, or until the run is to stop."""
+        while (left := until - time.monotonic()) > 0 and not self.stop():
+            time.sleep(min(left, _STOP_SECONDS))

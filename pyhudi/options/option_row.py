@@ -1,4 +1,4 @@
-"""Rows of the table of option names, and the four kinds of support for a name.
+"""Rows of the table of option names, and the five kinds of support for a name.
 
 Each module of `names/` has the rows of one area.  To support a name, add a field for its setting
 to `settings.py` and change its row from `refused` to `honoured` or `translated_row`.
@@ -17,6 +17,7 @@ class Fate(Enum):
 
     HONOURED = "honoured"
     MAPPED = "mapped"
+    INGEST = "of an ingest"
     WITHOUT_EFFECT = "without effect here"
     REFUSED = "refused"
 
@@ -45,6 +46,11 @@ def honoured(
 ) -> Row:
     """A name with the meaning it has in Apache Hudi."""
     return Row(name, Fate.HONOURED, note, value, to, aliases=aliases)
+
+
+def of_ingest(name: str, value: Value, note: str, *, aliases: tuple[str, ...] = ()) -> Row:
+    """A name that `pyhudi ingest` honours; in the options of a table it is an error."""
+    return Row(name, Fate.INGEST, note, value, aliases=aliases)
 
 
 def translated_row(

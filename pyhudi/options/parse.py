@@ -88,6 +88,16 @@ def _text(value: object) -> str:
 
 def _parsed(row: Row, name: str, text: str) -> Any:
     """The parsed value; None if nothing is set.  Raises OptionError."""
+    if row.fate is Fate.INGEST:
+        raise OptionError(
+            "an option of an ingest, not of a table", option=name, value=text,
+            hint="pass it to `pyhudi ingest`, in --props or --hoodie-conf",
+        )  # fmt: skip
+    return checked_value(row, name, text)
+
+
+def checked_value(row: Row, name: str, text: str) -> Any:
+    """The parsed value of a name; None if it has none.  Raises OptionError for an invalid one."""
     if row.fate is Fate.REFUSED and text.lower() not in (v.lower() for v in row.harmless):
         raise _refusal(row, name, text)
     if row.value is None:

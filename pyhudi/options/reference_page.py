@@ -19,6 +19,7 @@ This page lists the support for every `hoodie.*` option of Apache Hudi 0.15.0 an
 |---|---|
 | honoured | as in Apache Hudi |
 | mapped | translated into the corresponding setting of pyhudi; the report names both |
+| by `pyhudi ingest` | honoured by [an ingest](ingest.md); an error in options of a table |
 | no effect | accepted: it tunes a component that pyhudi does not have; the report lists it |
 | rejected | `OptionError` with the reason; values listed as accepted match its behaviour |
 
@@ -30,6 +31,7 @@ An unknown name raises `OptionError` with the most similar names. Sizes are in b
 _SUPPORT: Final = {
     Fate.HONOURED: "honoured",
     Fate.MAPPED: "mapped",
+    Fate.INGEST: "by `pyhudi ingest`",
     Fate.WITHOUT_EFFECT: "*no effect*",
     Fate.REFUSED: "*rejected*",
 }

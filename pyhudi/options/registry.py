@@ -9,6 +9,7 @@ from pyhudi.options.names import (
     catalog,
     concurrency,
     index,
+    ingest,
     machinery,
     merge,
     metadata,
@@ -31,6 +32,7 @@ AREAS: Final[Mapping[str, tuple[Row, ...]]] = {
     "Several writers": concurrency.ROWS,
     "Streams, SQL and hooks": stream.ROWS,
     "Catalogs": catalog.ROWS,
+    "Ingest": ingest.ROWS,
     "Machinery of the JVM": machinery.ROWS,
 }
 """Rows by their heading in docs/options.md."""

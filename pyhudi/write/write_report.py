@@ -26,6 +26,7 @@ class WriteReport:
     conflicts: attempts abandoned because of a concurrent writer; the report is of the last attempt.
     index: the index used for the lookup, and why.  lookup: for a record index, files read by
     method, and the estimated and actual cost of seeking or scanning them (`LookupCost`).
+    rejected: rows of the source of an ingest that were skipped or written to an error table.
     notes: additional information about the write.
     """
 
@@ -53,6 +54,7 @@ class WriteReport:
     published: bool = True
     conflicts: int = 0
     completed_at: str | None = None
+    rejected: int = 0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> WriteReport:

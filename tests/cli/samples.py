@@ -15,6 +15,10 @@ _CLEAN = (
     " --option hoodie.clean.fileversions.retained=1"
 )
 _SECONDARY = ("index create trips secondary --column driver --name by_driver",)
+_INGEST = (
+    "--source-class tests.support.row_sources:counting --hoodie-conf stop=3"
+    " --hoodie-conf hoodie.datasource.write.recordkey.field=id --target-base-path"
+)
 
 WITHOUT_SAMPLE = {
     "doctor-env",  # depends on what is installed
@@ -30,6 +34,10 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "delete": ((), "trips --key a --yes"),
     "diff": ((), "cow FIRST LAST"),
     "history": ((), "cow a"),
+    "ingest once": ((), f"{_INGEST} new"),
+    "ingest reset": ((), "trips 17 --yes"),
+    "ingest run": ((), f"{_INGEST} new"),
+    "ingest status": ((f"ingest once {_INGEST} new",), "new"),
     "locks": ((), "trips"),
     "show": ((), "trips --where city='sf'"),
     "stats amplification": ((), "trips"),

@@ -15,6 +15,7 @@ import pytest
 from pyhudi.errors import OptionError
 from pyhudi.ingest import RowSource, SourceBatch, SourceLimits, source_registry
 from pyhudi.ingest.source_registry import source_from, source_names
+from pyhudi.ingest.streamer.properties import UsedProperties
 
 
 class Counting:
@@ -70,3 +71,11 @@ def test_an_unknown_source_is_an_error(name: str) -> None:
 def test_a_missing_property_is_named() -> None:
     with pytest.raises(OptionError, match=r"hoodie\.streamer\.source\.dfs\.root"):
         source_from("files", {})
+
+
+def test_a_property_that_its_source_does_not_read_is_an_error() -> None:
+    properties = UsedProperties({"source.dfs.root": "x", "source.dfs.other": "y", "csv.sep": ";"})
+    assert properties["source.dfs.root"] == "x"
+    with pytest.raises(OptionError, match=r"hoodie\.streamer\.source\.dfs\.other"):
+        properties.check_used(("source.dfs.",), "files")
+    properties.check_used(("csv.nothing",), "files")

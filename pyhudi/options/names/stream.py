@@ -27,12 +27,6 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(_STREAM + "retry.count", count(), "stream.retry_count"),
     honoured(_STREAM + "retry.interval.ms", duration("ms"), "stream.retry_seconds"),
-    refused(
-        "hoodie.streamer.source.kafka.value.deserializer.class", "of Hudi Streamer",
-        "spark.readStream", aliases=(
-            "hoodie.deltastreamer.source.kafka.value.deserializer.class",
-        ),
-    ),
     *refused_all(
         "for Spark SQL statements that pyhudi does not add", "the verbs of Table",
         "hoodie.spark.sql.insert.into.operation",

@@ -1,0 +1,184 @@
+"""`pyhudi ingest run|once|status|reset`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pyhudi.cli.command import Answer, Call, Target, command
+from pyhudi.cli.ingest.display import display
+from pyhudi.cli.ingest.flags import StreamerCommand, settings_of, stream_flags
+from pyhudi.cli.values import COUNT, Settings, limit_option, name_of, seconds, setting
+from pyhudi.errors import OptionError
+from pyhudi.ingest.health_server import HealthServer, address_of
+from pyhudi.ingest.retries import Retries
+from pyhudi.ingest.source import ReportsLag
+from pyhudi.ingest.status import IngestStatus, StatusReceiver, health_file
+from pyhudi.ingest.streamer.properties import read_properties, sorted_properties
+from pyhudi.ingest.streamer.settings import IngestSettings
+from pyhudi.table.commit_facts import completed_commits
+
+_EXAMPLE: Final = (
+    "--source-class ParquetDFSSource --target-base-path trips --props ingest.properties"
+)
+
+
+@click.group()
+def ingest() -> None:
+    """Rows of a source into a table, exactly once, with the flags of Apache Hudi's streamer."""
+
+
+@command(
+    "once", ingest, target=Target.NOTHING, kind=StreamerCommand, example=f"ingest once {_EXAMPLE}"
+)
+@stream_flags
+def once(call: Call, **flags: Any) -> Any:
+    """Write the next batch of a source and its checkpoint as one commit.
+
+    The first batch creates the table if there is none.
+    """
+    report = settings_of(flags).stream(call.engine).run_once()
+    if report is None:
+        return Answer({"batches": 0}, text="no new rows")
+    return Answer({"batches": 1, "report": report.to_dict()}, text=repr(report))
+
+
+@command(
+    "run", ingest, target=Target.NOTHING, kind=StreamerCommand,
+    example=f"ingest run {_EXAMPLE} --continuous",
+)  # fmt: skip
+@stream_flags
+@click.option("--continuous", is_flag=True, help="Follow the source until SIGTERM or SIGINT.")
+@click.option("--min-sync-interval-seconds", type=click.FloatRange(min=0), default=0.0,
+              metavar="SECONDS", help="Least time from one batch to the next.")  # fmt: skip
+@click.option("--max-retry-count", type=COUNT,
+              help="Retries of a batch; default: no limit if continuous, else none.")  # fmt: skip
+@click.option("--retry-interval-seconds", type=seconds, default="1", show_default=True,
+              help="First pause before a retry; it doubles up to five minutes.")  # fmt: skip
+@click.option("--health-file", type=name_of, metavar="FILE",
+              help="Write the state as JSON to this file.")  # fmt: skip
+@click.option("--http", "http", type=name_of, metavar="[ADDRESS:]PORT",
+              help="Serve /health and /metrics; the address defaults to 127.0.0.1.")  # fmt: skip
+def run(
+    call: Call,
+    continuous: bool,
+    min_sync_interval_seconds: float,
+    max_retry_count: int | None,
+    retry_interval_seconds: float,
+    health_file: str | None,
+    http: str | None,
+    **flags: Any,
+) -> Any:
+    """Write batches until the source has no new rows, or follow it.
+
+    SIGTERM and SIGINT end the run after the batch in flight.
+    """
+    stream = settings_of(flags).stream(call.engine)
+    count = max_retry_count if max_retry_count is not None or continuous else 0
+    retries = Retries(count, retry_interval_seconds, max(300.0, retry_interval_seconds))
+    last: list[IngestStatus] = []
+    with ExitStack() as stack, stopping() as stop:
+        receivers = [
+            *watched(stack, health_file, http),
+            display(call, stack),
+            lambda status: last.__setitem__(slice(None), [status]),
+        ]
+        stream.run(
+            continuous=continuous,
+            interval_seconds=min_sync_interval_seconds,
+            stop=stop.is_set,
+            on_status=receivers,
+            retries=retries,
+        )
+    status = last[0]
+    text = f"{status.batches} batches, {status.rows} rows, checkpoint {status.checkpoint}"
+    return Answer(status.to_dict(), text=text)
+
+
+def watched(stack: ExitStack, file: str | None, http: str | None) -> Iterator[StatusReceiver]:
+    """Receivers of the state: a health file and an HTTP server, which ends with the stack."""
+    if file is not None:
+        if not Path(file).parent.is_dir() or Path(file).is_dir():
+            raise OptionError("the health file cannot be written", path=file)
+        yield health_file(file)
+    if http is not None:
+        yield stack.enter_context(HealthServer(*address_of(http))).receive
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set, where this is the main thread."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(each, lambda *_: stop.set()) for each in signals]
+    try:
+        yield stop
+    finally:
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)
+
+
+@command("status", ingest, example="ingest status trips")
+@click.option("--source-class", type=name_of, metavar="CLASS",
+              help="The source, for its lag.")  # fmt: skip
+@click.option("--source-props", type=name_of, metavar="FILE",
+              help="Properties of the source.")  # fmt: skip
+@click.option("--hoodie-conf", multiple=True, type=setting, metavar="NAME=VALUE",
+              help="One property of the source; may be repeated.")  # fmt: skip
+@limit_option(5, "Commits to show.")
+def status(
+    call: Call,
+    source_class: str | None,
+    source_props: str | None,
+    hoodie_conf: Settings,
+    limit: int,
+) -> Any:
+    """Show the checkpoint of a table, what its source has after it, and the newest commits."""
+    position, _ = call.table.source_position()
+    checkpoint = None if position is None else position.checkpoint
+    lag = None
+    stated = {**(read_properties(source_props) if source_props else {}), **dict(hoodie_conf)}
+    sorted_properties(stated)
+    if source_class is not None:
+        source = IngestSettings(stated, source_class=source_class).source()
+        lag = asdict(source.lag(checkpoint)) if isinstance(source, ReportsLag) else None
+    return {
+        "table": call.table.config.name,
+        "checkpoint": checkpoint,
+        "instant": None if position is None else str(position.instant),
+        "reset_key": None if position is None else position.reset_key,
+        "lag": lag,
+        "commits": [
+            {
+                "instant": commit.instant,
+                "operation": commit.operation.lower(),
+                "changed_rows": commit.changed_rows,
+            }
+            for commit in reversed(completed_commits(call.store, limit))
+        ],
+    }
+
+
+@command(
+    "reset", ingest, changes=True, is_dangerous=True, example="ingest reset trips trips,0:0,1:0"
+)
+@click.argument("checkpoint", type=name_of)
+def reset(call: Call, checkpoint: str) -> Any:
+    """Let the next ingest begin at CHECKPOINT, by a commit without rows.
+
+    CHECKPOINT is a text of the source: `TOPIC,PARTITION:OFFSET,...`, milliseconds for files, an
+    instant for tables. Rows that are read again are upserted, or inserted twice by inserts.
+    """
+    table = call.table
+    call.confirm(f"move the checkpoint of {call.path} to {checkpoint}?")
+    return Answer(table.reset_checkpoint(checkpoint, dry_run=call.dry_run))

@@ -1,0 +1,173 @@
+"""An ingest as flags and properties describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyhudi.engine import Engine
+from pyhudi.errors import OptionError
+from pyhudi.ingest.bad_rows import BadRows, ErrorTable
+from pyhudi.ingest.source import RowSource
+from pyhudi.ingest.source_registry import source_from
+from pyhudi.ingest.stream import Stream
+from pyhudi.ingest.streamer.classes import SourceClass, schemas_of, source_class, transforms_of
+from pyhudi.ingest.streamer.properties import SortedProperties, UsedProperties, sorted_properties
+from pyhudi.ingest.streamer.target import IngestTarget
+from pyhudi.options import parse_options
+from pyhudi.options.value_types import BYTES
+
+OPERATIONS: Final = ("UPSERT", "INSERT", "BULK_INSERT")
+_PAYLOAD: Final = "hoodie.datasource.write.payload.class"
+_ORDERING: Final = "hoodie.datasource.write.precombine.field"
+_BYTES_MAX: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class IngestSettings:
+    """Flags of `pyhudi ingest`, with the names of Apache Hudi's streamer, and its properties.
+
+    properties: of the streamer, the table and the client of the source; flags take precedence.
+    source_limit: rows of a batch for Kafka, bytes for other sources.  bad_rows: "fail", "skip" or
+    the path of an error table.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    source_class: str | None = None
+    target_base_path: str | None = None
+    target_table: str | None = None
+    table_type: str | None = None
+    op: str | None = None
+    source_ordering_field: str | None = None
+    source_limit: int | None = None
+    checkpoint: str | None = None
+    ignore_checkpoint: str | None = None
+    filter_dupes: bool = False
+    transformer_class: str | None = None
+    schemaprovider_class: str | None = None
+    payload_class: str | None = None
+    bad_rows: str | None = None
+    max_bad_rows: int | None = None
+    storage: Mapping[str, Any] = field(default_factory=dict)
+
+    def stream(self, engine: Engine | None = None) -> Stream:
+        """The ingest.  Opens the table if it exists; reads no rows.
+
+        Raises OptionError, UserError for settings that are missing, unknown or contradict.
+        """
+        found = sorted_properties(self.properties)
+        chosen = self._source_class()
+        source = _source(chosen, found)
+        rows_max, bytes_max = self._limits(chosen, found.streamer)
+        skip = found.streamer.get("source.json.skip.invalid.records", "").lower() == "true"
+        share = found.streamer.get("pyhudi.ingest.bad.rows.share.max")
+        target = self._target(found, engine)
+        target.check()
+        return Stream(
+            source,
+            target,
+            operation=self._operation(found.table),
+            max_rows=rows_max,
+            max_bytes=bytes_max,
+            transform=transforms_of(
+                self.transformer_class or found.streamer.get("transformer.class"), found.streamer
+            ),
+            bad_rows=_bad_rows(
+                self.bad_rows
+                or found.streamer.get("pyhudi.ingest.bad.rows", "skip" if skip else "fail"),
+                self.storage,
+            ),
+            max_bad_rows=self._bad_rows_max(found.streamer),
+            max_bad_share=None if share is None else _share(share),
+            skip_existing=self.filter_dupes,
+            checkpoint=self.checkpoint,
+            ignore_checkpoint=self.ignore_checkpoint,
+            saves_checkpoint=found.streamer.get("checkpoint.force.skip", "").lower() != "true",
+        )
+
+    def source(self) -> RowSource:
+        """The source alone."""
+        return _source(self._source_class(), sorted_properties(self.properties))
+
+    def _source_class(self) -> SourceClass:
+        if not self.source_class:
+            raise OptionError("no source", hint="pass --source-class, such as JsonKafkaSource")
+        return source_class(self.source_class)
+
+    def _target(self, found: SortedProperties, engine: Engine | None) -> IngestTarget:
+        path = self.target_base_path or found.streamer.get("ingestion.targetBasePath")
+        if not path:
+            raise OptionError("no table", hint="pass --target-base-path")
+        options = dict(found.table)
+        if self.payload_class:
+            options[_PAYLOAD] = self.payload_class
+        if self.source_ordering_field:
+            for name in ("hoodie.table.precombine.field", "hoodie.table.ordering.fields"):
+                options.pop(name, None)
+            options[_ORDERING] = self.source_ordering_field
+        parse_options(options)
+        schemas = schemas_of(self.schemaprovider_class, found.streamer)
+        return IngestTarget(
+            path, options, self.target_table, self.table_type, schemas.source, schemas.target,
+            self.storage, engine,
+        )  # fmt: skip
+
+    def _operation(self, table: Mapping[str, str]) -> str:
+        operation = self.op or parse_options(table).request.operation
+        default = "insert" if self.filter_dupes else "upsert"
+        name = (operation or default).upper()
+        if name not in OPERATIONS:
+            raise OptionError(
+                "the operation is not one of an ingest", op=name,
+                hint="use " + ", ".join(OPERATIONS) + "; table.insert_overwrite replaces rows",
+            )  # fmt: skip
+        return name.lower()
+
+    def _limits(
+        self, chosen: SourceClass, streamer: Mapping[str, str]
+    ) -> tuple[int | None, int | None]:
+        """Rows and bytes of a batch."""
+        size = streamer.get("pyhudi.ingest.max.bytes")
+        bytes_max = _BYTES_MAX if size is None else BYTES.parse(size)
+        events = streamer.get("kafka.source.maxEvents")
+        rows_max = None if events is None else int(events)
+        if self.source_limit is None:
+            return rows_max, bytes_max
+        if chosen.limit_is_rows:
+            return self.source_limit, bytes_max
+        return rows_max, self.source_limit
+
+    def _bad_rows_max(self, streamer: Mapping[str, str]) -> int | None:
+        stated = streamer.get("pyhudi.ingest.bad.rows.max")
+        if self.max_bad_rows is not None or stated is None:
+            return self.max_bad_rows
+        return int(stated)
+
+
+def _source(chosen: SourceClass, found: SortedProperties) -> RowSource:
+    properties = UsedProperties({**found.client, **found.streamer, **chosen.implied})
+    source = source_from(chosen.name, properties)
+    if "kafka.source.maxEvents" in properties:
+        _ = properties["kafka.source.maxEvents"]
+    properties.check_used(chosen.families, chosen.name)
+    return source
+
+
+def _bad_rows(text: str, storage: Mapping[str, Any]) -> BadRows:
+    match text:
+        case "fail":
+            return "fail"
+        case "skip":
+            return "skip"
+        case _:
+            return ErrorTable(text, dict(storage) or None)
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(
+            "invalid option value", option="pyhudi.ingest.bad.rows.share.max", value=text
+        ) from None

@@ -1,0 +1,111 @@
+"""The table that an ingest writes, which its first batch may create."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.api.table import Table, create_table, open_table
+from pyhudi.engine import Engine
+from pyhudi.errors import OptionError, TableNotFoundError
+from pyhudi.options import TableRequest, parse_options
+from pyhudi.records import without_meta
+from pyhudi.write.input.source_checkpoint import SourcePosition
+from pyhudi.write.write_report import WriteReport
+
+
+@dataclass(frozen=True, slots=True)
+class _FutureConfig:
+    """What is known of a table before it exists."""
+
+    record_key_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
+
+
+@dataclass
+class IngestTarget:
+    """A table at a path; without one, the first batch creates it from the options.
+
+    options: `hoodie.*` names, with the record key and the partition path of a new table.
+    source_schema: of the rows, types values of formats without types; new_schema: of a new table;
+    None: that of the first batch.
+    """
+
+    location: str
+    options: Mapping[str, str]
+    name: str | None = None
+    table_type: str | None = None
+    source_schema: pa.Schema | None = None
+    new_schema: pa.Schema | None = None
+    storage_options: Mapping[str, Any] | None = None
+    engine: Engine | None = None
+    _table: Table | None = field(default=None, init=False)
+
+    @property
+    def path(self) -> str:
+        return self.location if self.table is None else self.table.path
+
+    @property
+    def table(self) -> Table | None:
+        """The table; None as long as it does not exist."""
+        if self._table is None:
+            try:
+                self._table = open_table(
+                    self.location, options=self.options, storage_options=self.storage_options,
+                    engine=self.engine,
+                )  # fmt: skip
+            except TableNotFoundError:
+                return None
+        return self._table
+
+    @cached_property
+    def _request(self) -> TableRequest:
+        return parse_options(self.options).request
+
+    @property
+    def config(self) -> Any:
+        if self.table is not None:
+            return self.table.config
+        return _FutureConfig(self._request.record_key, self._request.ordering)
+
+    def source_position(self) -> tuple[SourcePosition | None, pa.Schema]:
+        """As of the table.  For a new one, the schema is that of the rows, or has no columns."""
+        if self.table is not None:
+            position, schema = self.table.source_position()
+            return position, schema if len(schema) else self.source_schema or schema
+        return None, self.source_schema or pa.schema([])
+
+    def ingest(self, rows: Any, **how: Any) -> WriteReport:
+        """As `Table.ingest`.  Raises OptionError if a new table has no record key."""
+        table = self.table or self._create(rows.schema)
+        return table.ingest(rows, **how)
+
+    def check(self) -> None:
+        """Raises OptionError if the options are invalid, or do not suffice to create the table."""
+        if self.table is None and not self._request.record_key:
+            raise OptionError(
+                "a new table needs a record key", path=self.location,
+                option="hoodie.datasource.write.recordkey.field",
+            )  # fmt: skip
+
+    def _create(self, schema: pa.Schema) -> Table:
+        self.check()
+        request = self._request
+        kind = self.table_type or request.table_type or "cow"
+        self._table = create_table(
+            self.location,
+            without_meta(self.new_schema or schema),
+            record_key=request.record_key,
+            partition_by=request.partition_by or (),
+            ordering=request.ordering or None,
+            table_type={"COPY_ON_WRITE": "cow", "MERGE_ON_READ": "mor"}.get(kind, kind),
+            name=self.name,
+            options=self.options,
+            storage_options=self.storage_options,
+            engine=self.engine,
+        )
+        return self._table

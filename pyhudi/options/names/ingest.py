@@ -1,0 +1,219 @@
+"""Option names of an ingest: those of Apache Hudi's streamer, its sources, schemas and transforms.
+
+Each name `hoodie.streamer.X` has the alias `hoodie.deltastreamer.X`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.options.option_row import Row, of_ingest, refused, without_effect
+from pyhudi.options.value_types import (
+    BYTES,
+    FLAG,
+    NAMES,
+    TEXT,
+    Value,
+    count,
+    duration,
+    number,
+    words,
+)
+
+STREAMER_PREFIX: Final = "hoodie.streamer."
+OLD_STREAMER_PREFIX: Final = "hoodie.deltastreamer."
+
+
+def _name(suffix: str) -> tuple[str, tuple[str, ...]]:
+    return STREAMER_PREFIX + suffix, (OLD_STREAMER_PREFIX + suffix,)
+
+
+def _row(suffix: str, value: Value, note: str) -> Row:
+    name, aliases = _name(suffix)
+    return of_ingest(name, value, note, aliases=aliases)
+
+
+def _rows(value: Value, note: str, *suffixes: str) -> tuple[Row, ...]:
+    return tuple(_row(suffix, value, note) for suffix in suffixes)
+
+
+def _no(why: str, use: str, *suffixes: str, harmless: tuple[str, ...] = ()) -> tuple[Row, ...]:
+    named = (_name(suffix) for suffix in suffixes)
+    return tuple(refused(n, why, use, harmless=harmless, aliases=a) for n, a in named)
+
+
+def _without(why: str, *suffixes: str) -> tuple[Row, ...]:
+    return without_effect(why, *((STREAMER_PREFIX + s, OLD_STREAMER_PREFIX + s) for s in suffixes))
+
+
+_KAFKA: Final = "source.kafka."
+_DFS: Final = "source.dfs."
+_INCR: Final = "source.hoodieincr."
+_CLOUD: Final = "source.cloud."
+_S3: Final = "s3.source."
+_SCHEMA: Final = "schemaprovider."
+_POST: Final = "source.json.kafka.post.processor."
+_SCHEMA_POST: Final = "schemaprovider.schema_post_processor."
+_SPARK: Final = "tunes tasks of Spark"
+
+ROWS: Final[tuple[Row, ...]] = (
+    # the run
+    _row("transformer.class", TEXT, "as `--transformer-class`"),
+    _row("transformer.sql", TEXT, "the query of SqlQueryBasedTransformer; `<SRC>` is the batch"),
+    _row("transformer.sql.file", TEXT, "the file of SqlFileBasedTransformer with one query"),
+    _row("source.json.skip.invalid.records", FLAG, "true skips bad rows of every format"),
+    _row("checkpoint.force.skip", FLAG, "true: commits do not have a checkpoint; for backfills"),
+    _row("ingestion.targetBasePath", TEXT, "as `--target-base-path`"),
+    *_no("one run writes one table", "a TOML file of tables: `pyhudi ingest tables FILE`",
+         "ingestion.tablesToBeIngested"),
+    *_no("a class of Java finds the checkpoint", "`pyhudi ingest reset`, or `--checkpoint`",
+         "checkpoint.provider.path"),
+    *_without("sizes are estimated from the rows of each write",
+              "sample.writes.enabled", "sample.writes.size"),
+    *_without("errors of a source state their cause", "row.throw.explicit.exceptions"),
+    *_without("columns that a write adds are nullable", "schema.make.columns.nullable"),
+    *_no("names of columns are not changed", "a transform that renames columns",
+         "source.sanitize.invalid.schema.field.names", harmless=("false",)),
+    *_without("names of columns are not changed", "source.sanitize.invalid.char.mask"),
+    # files
+    *_rows(TEXT, "the folder of a file source", _DFS + "root"),
+    *_rows(NAMES, "prefixes of file names that are ignored", _DFS + "ignore.prefixes"),
+    _row("source.input.selector", words("org.apache.hudi.utilities.sources.helpers.DFSPathSelector",
+         "DFSPathSelector"), "by modification time"),
+    *_no("files are selected by their modification times",
+         "source.dfs.root with the folder of one day, or a pattern",
+         *(_DFS + "datepartitioned.selector." + name for name in (
+             "currentdate", "date.format", "datepartition.depth", "lookback.days", "parallelism"))),
+    *_without("columns of the files of a batch are always merged",
+              "source.parquet.dfs.merge_schema.enable", "source.orc.dfs.merge_schema.enable"),
+    _row("csv.sep", TEXT, "separator of CSV files"),
+    _row("csv.header", FLAG, "whether the first line of CSV files has the names"),
+    *_no("not an option of the CSV reader", "a transform",
+         "csv.quote", "csv.escape", "csv.nullValue", "csv.dateFormat",
+         "csv.timestampFormat", "csv.charset", "csv.comment", "csv.mode",
+         "csv.inferSchema", "csv.ignoreLeadingWhiteSpace", "csv.ignoreTrailingWhiteSpace",
+         "csv.multiLine", "csv.encoding"),
+    # Kafka
+    *_rows(TEXT, "the topic", _KAFKA + "topic"),
+    *_rows(words("string", "timestamp", "single_offset"), "form of `--checkpoint`",
+           _KAFKA + "checkpoint.type"),
+    *_rows(FLAG, "adds the columns _hoodie_kafka_source_offset, _partition and _timestamp",
+           _KAFKA + "append.offsets"),
+    *_rows(FLAG, "true fails if offsets have expired; false reads from the earliest",
+           _KAFKA + "enable.failOnDataLoss"),
+    *_rows(FLAG, "true commits the offsets to the group too, for monitors",
+           _KAFKA + "enable.commit.offset"),
+    _row("kafka.source.maxEvents", count(1, 2**62), "records of a batch at most"),
+    *_rows(TEXT, "the Avro schema of the values", _KAFKA + "value.deserializer.schema"),
+    *_rows(TEXT, "KafkaAvroDeserializer and KafkaAvroSchemaDeserializer: Avro with a registry; "
+           "ByteArrayDeserializer: Avro with a schema file", _KAFKA + "value.deserializer.class"),
+    *_rows(TEXT, "ByteArrayDeserializer: Protobuf without a registry; "
+           "KafkaProtobufDeserializer: with one", _KAFKA + "proto.value.deserializer.class"),
+    *_rows(duration("ms"), "of the broker's first answer", _KAFKA + "fetch_partition.time.out"),
+    *_without(_SPARK, _KAFKA + "minPartitions", _KAFKA + "spark.sql.consumer.enable",
+              _KAFKA + "ignore.prefix.config.list"),
+    *_no("offsets that expire during a read are an error that a retry passes", "",
+         _KAFKA + "offset.skip.buffer.minutes", harmless=("-1",)),
+    *_no("a Java class cannot be called from Python", "a transform",
+         "source.json.kafka.processor.class", harmless=("",)),
+    *_without("there is no post processor", *(_POST + name for name in (
+        "maxwell.database.regex", "maxwell.table.regex",
+        "maxwell.precombine.field.type", "maxwell.precombine.field.format"))),
+    # tables of Apache Hudi
+    *_rows(TEXT, "the path of the table that is read", _INCR + "path"),
+    *_rows(count(1), "commits of a batch at most", _INCR + "num_instants"),
+    *_rows(FLAG, "true: without a checkpoint, only the newest commit is read",
+           _INCR + "read_latest_on_missing_ckpt"),
+    *_rows(words("READ_LATEST", "READ_UPTO_LATEST_COMMIT"), "without a checkpoint",
+           _INCR + "missing.checkpoint.strategy"),
+    *_rows(FLAG, "meta columns are never written",
+           _INCR + "drop.all.meta.fields.from.source"),
+    *_rows(TEXT, "the format of files that a table of events names", _INCR + "file.format"),
+    *_no("columns are not derived from paths", "a transform",
+         _INCR + "partition.fields", _INCR + "partition.extractor.class"),
+    # databases
+    *_rows(TEXT, "a URL of JDBC or SQLAlchemy", "jdbc.url"),
+    *_rows(TEXT, "credentials of the database", "jdbc.user", "jdbc.password", "jdbc.password.file"),
+    _row("jdbc.table.name", TEXT, "the table of the database"),
+    _row("jdbc.table.incr.column.name", TEXT, "the column by which new rows are found"),
+    _row("jdbc.incr.pull", FLAG, "true reads new rows only"),
+    _row("jdbc.incr.fallback.to.full.fetch", FLAG, "true reads all rows after an error"),
+    *_without("the URL names the driver", "jdbc.driver.class"),
+    *_without(_SPARK, "jdbc.storage.level"),
+    _row("source.sql.sql.query", TEXT, "a query of the database, where a source of it is used"),
+    *_no("queries of Spark SQL are not a source", "a database source, or a table source",
+         "source.sql.file", "source.sql.checkpoint.emit"),
+    # cloud stores
+    *_rows(TEXT, "the queue of SQS", _S3 + "queue.url", _S3 + "queue.region"),
+    *_rows(words("s3", "s3a", "s3n"), "scheme of the objects", _S3 + "queue.fs",
+           "source.s3incr.fs.prefix"),
+    *_rows(count(0), "of the queue", _S3 + "queue.long.poll.wait",
+           _S3 + "queue.max.messages.per.batch", _S3 + "queue.max.messages.per.request",
+           _S3 + "queue.visibility.timeout"),
+    *_rows(TEXT, "selects objects", _CLOUD + "data.select.relpath.prefix",
+           _CLOUD + "data.select.relative.path.regex", _CLOUD + "data.ignore.relpath.prefix",
+           _CLOUD + "data.ignore.relpath.substring", _CLOUD + "data.select.file.extension",
+           "source.s3incr.key.prefix", "source.s3incr.ignore.key.prefix",
+           "source.s3incr.ignore.key.substring"),
+    _row(_CLOUD + "data.datafile.format", TEXT, "the format of the objects"),
+    *_rows(count(1), "of a batch", _CLOUD + "meta.batch.size",
+           _CLOUD + "meta.max.num.messages.per.sync", _CLOUD + "meta.max.fetch.time.per.sync.secs",
+           _CLOUD + "data.max.files.per.sync"),
+    *_rows(FLAG, "true skips objects that no longer exist", _CLOUD + "data.check.file.exists",
+           "source.s3incr.check.file.exists"),
+    _row(_CLOUD + "meta.ack", FLAG, "messages are deleted after the commit"),
+    *_no("options of Spark's readers", "the options of the source",
+         _CLOUD + "data.datasource.options", "source.s3incr.spark.datasource.options",
+         harmless=("{}",)),
+    *_no("columns are not derived from paths", "a transform",
+         _CLOUD + "data.partition.fields.from.path"),
+    *_without(_SPARK, _CLOUD + "data.reader.comma.separated.path.format",
+              _CLOUD + "data.partition.max.size", _CLOUD + "data.reader.coalesce.aliases",
+              _CLOUD + "meta.events.per.partition", _CLOUD + "data.merge.schema.enable"),
+    *_no("Google Cloud Pub/Sub is not a source", "a file source on the bucket: gs://",
+         "source.gcs.project.id", "source.gcs.subscription.id"),
+    *_no("Pulsar is not a source", "Kafka, or a source in Python",
+         *("source.pulsar." + name for name in (
+             "topic", "endpoint.service.url", "endpoint.admin.url", "offset.autoResetStrategy",
+             "maxRecords"))),
+    *_no("Kinesis is not a source", "a source in Python",
+         *("source.kinesis." + name for name in (
+             "stream.name", "region", "endpoint.url", "access.key", "secret.key",
+             "starting.position", "max.events"))),
+    *_no("Hive's incremental pull is not a source", "the table source",
+         "source.incrpull.root"),
+    # schemas
+    *_rows(TEXT, "a file with the Avro schema of the rows", _SCHEMA + "source.schema.file"),
+    *_rows(TEXT, "a file with the Avro schema of a new table", _SCHEMA + "target.schema.file"),
+    *_rows(TEXT, "URL of a registry, or of a schema in it", _SCHEMA + "registry.url",
+           _SCHEMA + "registry.baseUrl", _SCHEMA + "registry.urlSuffix",
+           _SCHEMA + "registry.targetUrl", _SCHEMA + "registry.sourceUrlSuffix",
+           _SCHEMA + "registry.targetUrlSuffix"),
+    *_rows(TEXT, "module of a generated Protobuf class: `module:Class`",
+           _SCHEMA + "proto.class.name"),
+    *_no("a Java class cannot be called from Python", "a schema file",
+         _SCHEMA + "registry.schemaconverter", _SCHEMA + "schema_post_processor", harmless=("",)),
+    *_without("there is no post processor", *(_SCHEMA_POST + name for name in (
+        "delete.columns", "add.column.name", "add.column.type", "add.column.nullable",
+        "add.column.default", "add.column.doc"))),
+    *_without("messages are read as Arrow columns", *(_SCHEMA + "proto." + name for name in (
+        "flatten.wrappers", "timestamps.as.records", "max.recursion.depth"))),
+    *_no("schemas are not read from a database or Hive", "a schema file, or the source's columns",
+         *(_SCHEMA + "source.schema.jdbc." + name for name in (
+             "connection.url", "driver.type", "username", "password", "dbtable", "timeout",
+             "nullable")),
+         *(_SCHEMA + name for name in (
+             "source.schema.hive.database", "source.schema.hive.table",
+             "target.schema.hive.database", "target.schema.hive.table"))),
+    # names of pyhudi
+    of_ingest("pyhudi.ingest.files.pattern", TEXT, "a glob of names, or of paths, of files"),
+    of_ingest("pyhudi.ingest.files.order", words("time", "name"), "order of files; default time"),
+    of_ingest("pyhudi.ingest.files.quiet.seconds", number(0, 1e9),
+              "files that are younger are left for later; default 2"),
+    of_ingest("pyhudi.ingest.files.late.seconds", number(0, 1e9),
+              "files that appear with a time this long before the checkpoint are read; default 0"),
+    of_ingest("pyhudi.ingest.max.bytes", BYTES, "bytes of the source in a batch; default 1gb"),
+    of_ingest("pyhudi.ingest.bad.rows", TEXT, "fail, skip, or the path of an error table"),
+    of_ingest("pyhudi.ingest.bad.rows.max", count(), "bad rows of a batch at most"),
+    of_ingest("pyhudi.ingest.bad.rows.share.max", TEXT, "share of bad rows of a batch, 0 to 1"),
+)  # fmt: skip
