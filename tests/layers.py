@@ -37,6 +37,7 @@ LAYERS = (
     "ingest",
     "engines",
     "duckdb polars",
+    "server",
     "__init__",
     "spark",
     "cli",

@@ -30,6 +30,7 @@ from pyhudi.cli.ingest.commands import ingest
 from pyhudi.cli.measurement.bench import bench
 from pyhudi.cli.output import explain, print_error
 from pyhudi.cli.pages.report import report
+from pyhudi.cli.pages.serve import serve
 from pyhudi.cli.pages.top import top
 from pyhudi.errors import PyhudiError
 
@@ -70,6 +71,7 @@ for command in (
     care.repair,
     report,
     top,
+    serve,
     care.metadata,
     services.restore,
     care.services,

@@ -85,6 +85,7 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "savepoint create": ((), "trips --comment release"),
     "savepoint delete": ((), "cow FIRST"),
     "savepoint show": ((), "cow"),
+    "serve": ((), "trips --stop-after 0.1"),
     "services run": ((), "trips"),
     "table create": ((), "new --like rows.parquet --record-key id"),
     "table downgrade": ((), "trips --to 6 --yes"),

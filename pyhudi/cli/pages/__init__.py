@@ -1,1 +1,1 @@
-"""Commands that show the state of a table: an HTML page, and a live view."""
+"""Commands that show a table to others: an HTML page, a live view, a server."""

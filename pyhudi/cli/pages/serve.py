@@ -1,0 +1,93 @@
+"""`pyhudi serve`: a Flight SQL server."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+import pyhudi
+from pyhudi.cli.command import Call, command
+from pyhudi.cli.output import json_text
+from pyhudi.cli.values import COUNT, seconds, setting
+from pyhudi.errors import UserError
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@command("serve", example="serve trips --tokens tokens.txt --port 32010", prints_rows=True)
+@click.option("--table", "others", multiple=True, type=setting, metavar="NAME=PATH",
+              help="A further table; may be repeated.")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="The address; one of another network needs TLS.")  # fmt: skip
+@click.option("--port", type=click.IntRange(1, 65535), help="Default: a free port.")
+@click.option("--tokens", "token_file", type=_FILE,
+              help="A file with one token per line, of at least 16 characters; without it, a new "
+              "token is printed.")  # fmt: skip
+@click.option("--certificate", type=_FILE, help="The certificate chain for TLS, as PEM.")
+@click.option("--private-key", type=_FILE, help="The private key of the certificate, as PEM.")
+@click.option("--max-seconds", type=seconds, default="60", show_default=True,
+              help="The longest time of a query.")  # fmt: skip
+@click.option("--max-rows", type=COUNT, default=10_000_000, show_default=True,
+              help="The largest result of a query.")  # fmt: skip
+@click.option("--stop-after", type=seconds, metavar="SECONDS", help="Default: runs until stopped.")
+def serve(
+    call: Call,
+    others: tuple[tuple[str, str], ...],
+    host: str,
+    port: int | None,
+    token_file: Path | None,
+    certificate: Path | None,
+    private_key: Path | None,
+    max_seconds: float,
+    max_rows: int,
+    stop_after: float | None,
+) -> Any:
+    """Serve tables by Flight SQL, read only: SQL and look-ups by key, for ADBC, JDBC and ODBC.
+
+    Each request needs a token. Queries are single SELECT statements of DuckDB, and see the newest
+    snapshots; `pyhudi_lookup('name', ['key'])` uses the table's index.
+    """
+    from pyhudi.server.queries import QueryLimits
+    from pyhudi.server.sql_server import SqlServer
+
+    tables = _tables(call, others)
+    tokens = [secrets.token_urlsafe()] if token_file is None else token_file.read_text().split()
+    limits = QueryLimits(seconds=max_seconds, result_rows=max_rows)
+    server = SqlServer(
+        tables, tokens=tokens, host=host, port=port or 0, tls=_tls(certificate, private_key),
+        limits=limits,
+    )  # fmt: skip
+    call.engine.pause()
+    token = tokens[0] if token_file is None else None
+    facts = {"url": server.url, "tables": sorted(tables), "token": token}
+    shown = "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
+    click.echo(json_text(facts) if call.as_json else shown)
+    try:
+        threading.Event().wait(stop_after)
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+    finally:
+        server.shutdown()
+
+
+def _tables(call: Call, others: tuple[tuple[str, str], ...]) -> dict[str, pyhudi.Table]:
+    found = {call.table.config.name: call.table}
+    for name, path in others:
+        if name.lower() in {known.lower() for known in found}:
+            raise UserError("two tables have the same name", name=name)
+        found[name] = pyhudi.open_table(path, storage_options=call.storage)
+    return found
+
+
+def _tls(certificate: Path | None, key: Path | None) -> Any:
+    from pyhudi.server.sql_server import Tls
+
+    if (certificate is None) != (key is None):
+        raise UserError("TLS needs a certificate and its private key")
+    if certificate is None or key is None:
+        return None
+    return Tls(certificate.read_bytes(), key.read_bytes())
