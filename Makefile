@@ -38,7 +38,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
+.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -191,11 +191,19 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not hbase and not hdfs and not s3a and not zookeeper and not hudi_rs' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0} --version 9
+
+# PYHUDI_KAFKA: host:port of a running Kafka.
+kafka: build
+	$(BIN)/python -m pytest -p no:xdist -m kafka tests/ingest
+
+ingest-kills: build
+	$(BIN)/python -m tests.ingest.kill_run kafka --servers $$PYHUDI_KAFKA
+	$(BIN)/python -m tests.ingest.kill_run files
 
 newcomer: build
 	$(BIN)/python -m pytest -p no:xdist -s -m slow tests/newcomer

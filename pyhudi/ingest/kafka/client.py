@@ -202,11 +202,11 @@ class TopicRead:
 
     def _without_events(self, messages: list[Any]) -> list[Any]:
         data = [message for message in messages if message.error() is None]
+        self._advance(data)
         if len(data) < len(messages):
             for message in messages:
                 if message.error() is not None:
-                    self._event(message)
-        self._advance(data)
+                    self._event(message)  # the end of a partition follows its last message
         return data
 
     def _event(self, message: Any) -> None:
