@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -75,13 +76,20 @@ def rows_of(report: WriteReport) -> int:
 
 
 def health_file(path: str | os.PathLike[str]) -> StatusReceiver:
-    """A receiver that writes each status to a JSON file on the local disk, replacing it whole."""
+    """A receiver that writes each status to a JSON file on the local disk, replacing it whole.
+
+    The file has the newest status, and under `tables` that of each table.
+    """
     target = Path(path)
+    lock = threading.Lock()
+    tables: dict[str, Any] = {}
 
     def receive(status: IngestStatus) -> None:
-        text = json.dumps({**status.to_dict(), "written_at": time.time(), "pid": os.getpid()})
-        waiting = target.with_name(f".{target.name}.{os.getpid()}")
-        waiting.write_text(text + "\n", "utf-8")
-        waiting.replace(target)
+        with lock:
+            tables[status.table] = status.to_dict()
+            facts = {"tables": tables, "written_at": time.time(), "pid": os.getpid()}
+            waiting = target.with_name(f".{target.name}.{os.getpid()}")
+            waiting.write_text(json.dumps({**status.to_dict(), **facts}) + "\n", "utf-8")
+            waiting.replace(target)
 
     return receive

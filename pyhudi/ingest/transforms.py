@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from pyhudi.errors import OptionError, UserError
 from pyhudi.ingest.stream import Transform
+from pyhudi.read.sql.batch_queries import query_batches
 
 _SOURCE: Final = "<SRC>"
 _VIEW: Final = "pyhudi_source"
-_ROWS: Final = 65_536
-"""Rows of a batch that DuckDB returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,57 +40,7 @@ class SqlTransform:
             )  # fmt: skip
 
     def __call__(self, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        connection = closed_connection()
-        connection.register(_VIEW, rows)
-        found = run_query(connection, self.query.replace(_SOURCE, _VIEW))
-        result = arrow_reader(found, _ROWS)
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            yield from result
-            connection.close()
-
-        return pa.RecordBatchReader.from_batches(result.schema, batches())
-
-
-def closed_connection() -> Any:
-    """A connection of DuckDB in memory that reaches neither files nor variables nor the network.
-
-    Raises UserError if DuckDB is not installed.
-    """
-    try:
-        import duckdb
-    except ImportError as absent:
-        raise UserError(
-            "SQL over a batch needs the library duckdb", hint="pip install 'pyhudi[ingest]'"
-        ) from absent
-    settings = {"TimeZone": "UTC", "python_enable_replacements": False}
-    connection = duckdb.connect(":memory:")
-    for name, value in settings.items():
-        connection.execute(f"SET {name} = {value!r}".replace("False", "false"))
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
-
-
-def run_query(connection: Any, query: str) -> Any:
-    """The result of one query, a relation of DuckDB.  Raises UserError with DuckDB's reason."""
-    import duckdb
-
-    try:
-        found = connection.sql(query)
-    except duckdb.Error as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError("the query failed", query=query, reason=reason) from error
-    if found is None:
-        raise UserError("the query has no result", query=query, hint="use one SELECT")
-    return found
-
-
-def arrow_reader(result: Any, rows: int) -> pa.RecordBatchReader:
-    """A result of DuckDB as record batches; the name of the method differs by release."""
-    method = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
-    reader: pa.RecordBatchReader = method(rows)
-    return reader
+        return query_batches(self.query.replace(_SOURCE, _VIEW), {_VIEW: rows})
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,11 +102,16 @@ def _conflict(
 
 def as_if_published(state: TableState, time: InstantTime) -> TableState:
     """The table as it will be after the deferred write is published.  Raises UserError."""
+    instant = _find(state.fs, state.timeline, time)
+    return with_completed(state, instant, load_deferred(state.fs, instant).content)
+
+
+def with_completed(state: TableState, instant: Instant, content: bytes) -> TableState:
+    """The table as it will be after a pending write is completed with this content."""
     fs, config = state.fs, state.config
-    instant = _find(fs, state.timeline, time)
     completed = replace(instant, state=State.COMPLETED)
     log = TimelineLog(fs, layout=config.layout, zone=state.zone)
-    log.assume(completed, load_deferred(fs, instant).content)
+    log.assume(completed, content)
     timeline = Timeline.of([*state.timeline, completed])
     metadata = state.metadata and trusted_metadata(fs, config, log, timeline)
     store = StoreListing(fs)

@@ -37,6 +37,7 @@ from pyhudi.operations.commit_callback import call_back
 from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
 from pyhudi.operations.upgrade import upgrade_if_requested
+from pyhudi.operations.validation.precommit_checks import run_checks
 from pyhudi.options import Concurrency
 from pyhudi.services.clustering import cancel_clustering
 from pyhudi.services.duplicate_key_conflicts import find_row_conflict
@@ -210,7 +211,7 @@ def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
 @dataclass
 class _Write:
     """A planned write in its transaction.  dropped: clustering plans canceled for it.  secondary:
-    its changes of secondary indexes, once its files are written."""
+    its changes of secondary indexes, once its files are written.  warnings: checks that failed."""
 
     transaction: Transaction
     request: WriteRequest
@@ -220,6 +221,7 @@ class _Write:
     ready: Ready
     dropped: tuple[str, ...] = field(default=(), init=False)
     secondary: StagedChanges = field(default_factory=StagedChanges, init=False)
+    warnings: tuple[str, ...] = field(default=(), init=False)
 
     @cached_property
     def changes(self) -> WriteSet:
@@ -287,6 +289,7 @@ class _Write:
             if lost is not None:
                 return lost
             content = content_of(context, self.planned, files, transaction.now, at)
+            self.warnings = self._check(ending, content)
             if not self.request.publish:
                 report = self._report(files)
                 transaction.defer(content, report.to_dict())
@@ -298,6 +301,13 @@ class _Write:
         with tolerating("markers", transaction.instant):
             remove_markers(fs, at)
         return Committed(self._report(files))
+
+    def _check(self, ending: Ending, content: bytes) -> tuple[str, ...]:
+        """Run the checks that the options state; notes of those that only warn."""
+        checks = self.context.options.checks
+        if not checks.validators:
+            return ()
+        return run_checks(checks, ending.state, self.transaction.instant, content, self.changes)
 
     def _publish_indexes(
         self, files: WrittenFiles, entries: IndexTargets, ending: Ending
@@ -342,6 +352,7 @@ class _Write:
                 *_notes(request, fitted),
                 *_replace_notes(planned),
                 *_index_notes(context, planned),
+                *self.warnings,
                 *(f"planned clustering {t} was rolled back for this write" for t in self.dropped),
             ),
             published=request.publish,

@@ -14,6 +14,7 @@ from typing import Any
 from pyhudi.errors import OptionError
 from pyhudi.options.callbacks import CallbackOptions
 from pyhudi.options.catalogs import CatalogOptions
+from pyhudi.options.commit_checks import CommitChecks
 from pyhudi.options.concurrent_writers import Concurrency, check_positive
 from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.locks import LockRules
@@ -223,6 +224,7 @@ class WriteOptions:
     marker_form: MarkerForm = MarkerForm.AUTOMATIC
     commit_metadata: Mapping[str, str] = field(default_factory=dict)
     callback: CallbackOptions = field(default_factory=CallbackOptions)
+    checks: CommitChecks = field(default_factory=CommitChecks)
 
     @property
     def drops_clusterings(self) -> bool:

@@ -34,6 +34,14 @@ WIDTH = 100
 MAPS = {"seconds", "lookup", "checked", "faults", "fault_share_max", "extra", "set", "info"}
 """Fields whose names are data."""
 NUMBER_KEYS_MAX = 40
+TABLES = """
+[tables.new]
+source-class = "tests.support.row_sources:counting"
+target-base-path = "new"
+[tables.new.properties]
+stop = 3
+"hoodie.datasource.write.recordkey.field" = "id"
+"""
 
 Name = tuple[str, ...]
 
@@ -136,6 +144,7 @@ def prepared() -> Path:
     cow.savepoint("first")
     cow.upsert(changed)
     pq.write_table(rows, folder / "rows.parquet")
+    (folder / "tables.toml").write_text(TABLES)
     with contextlib.chdir(folder):
         logs = list(folder.glob("trips/*/.*.log.*"))
         shutil.copy(logs[0], "sample.log")

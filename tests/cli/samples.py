@@ -38,6 +38,7 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "ingest reset": ((), "trips 17 --yes"),
     "ingest run": ((), f"{_INGEST} new"),
     "ingest status": ((f"ingest once {_INGEST} new",), "new"),
+    "ingest tables": ((), "tables.toml"),
     "locks": ((), "trips"),
     "show": ((), "trips --where city='sf'"),
     "stats amplification": ((), "trips"),

@@ -29,6 +29,7 @@ FINE = {  # what makes every other parameter of a command a right one
     "a": "20200101000000000",
     "key": "a",
     "checkpoint": "17",
+    "tables_file": "tables.toml",
     "source": "rows.parquet",
     "option_name": "hoodie.table.name",
     "other": "table",
@@ -116,6 +117,7 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "health_file": (("missing/health.json", USAGE), ("", USAGE)),
     "http": (("nowhere", USAGE), ("127.0.0.1:70000", USAGE), ("", USAGE)),
     "retry_interval_seconds": tuple((number, USAGE) for number in NUMBERS),
+    "tables_file": (("missing", USAGE), ("folder", USAGE), ("text.txt", USAGE), ("empty", USAGE)),
     "source_props": (("", USAGE),),
 }
 IN_NEW_TABLES: dict[str, tuple[tuple[str, int], ...]] = {
@@ -205,6 +207,7 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder" / "notes.txt").write_text("no table here\n")
     (folder / "text.txt").write_text("no table here\n" * 100)
     (folder / "empty").write_bytes(b"")
+    (folder / "tables.toml").write_text("[tables.x]\n")
     pq.write_table(rows, folder / "rows.parquet")
     return folder
 

@@ -571,6 +571,16 @@ def called_back(given: Given) -> Any:
     return found, len(report.notes)
 
 
+# ---- checks before a commit --------------------------------------------------------------------
+
+
+def checked(given: Given) -> Any:
+    """The outcome of a write of two rows with checks: its notes, or the error; and the rows."""
+    made = table(given, base=QUIET)
+    written = outcome(lambda: made.insert(rows(range(2), 1)).notes)
+    return written, made.count()
+
+
 # ---- catalogs ----------------------------------------------------------------------------------
 
 

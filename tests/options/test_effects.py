@@ -48,6 +48,10 @@ _CLUSTERS = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.c
 _CURVE = {_PLAN + "sort.columns": "ts,v"}
 _MODE = "hoodie.clustering.plan.partition.filter.mode"
 _PAYLOADS = "org.apache.hudi.common.model."
+_CHECK = "hoodie.precommit.validators."
+_SINGLE = "SqlQuerySingleResultPreCommitValidator"
+_COUNT = "SELECT COUNT(*) FROM <TABLE_NAME>"
+_QUERIES = {_CHECK + "single.value.sql.queries": _COUNT + "#1"}
 
 _texts = see.times(["2023-11-14 22:10"], pa.string())
 _numbers = see.times([1_700_000_000], pa.int64())
@@ -194,6 +198,21 @@ CASES: dict[str, Case] = {
     _SYNC + "hive_sync.mode": Case(see.parsed, "jdbc"),
     _SYNC + "hive_sync.base_file_format": Case(see.parsed, "ORC"),
     "hoodie.meta.sync.client.tool.class": Case(see.parsed, "org.example.Tool"),
+    "hoodie.precommit.validators": Case(see.checked, _SINGLE, base=_QUERIES),
+    _CHECK + "single.value.sql.queries": Case(
+        see.checked, _COUNT + "#2", _COUNT + "#1", base={"hoodie.precommit.validators": _SINGLE}
+    ),
+    _CHECK + "equality.sql.queries": Case(
+        see.checked, _COUNT, "SELECT 1 FROM (SELECT 1), (SELECT COUNT(*) FROM <TABLE_NAME>)",
+        base={"hoodie.precommit.validators": "SqlQueryEqualityPreCommitValidator"},
+    ),
+    _CHECK + "inequality.sql.queries": Case(
+        see.checked, _COUNT, "SELECT 1 FROM (SELECT 1), (SELECT COUNT(*) FROM <TABLE_NAME>)",
+        base={"hoodie.precommit.validators": "SqlQueryInequalityPreCommitValidator"},
+    ),
+    _CHECK + "failure.policy": Case(
+        see.checked, "WARN_LOG", base={"hoodie.precommit.validators": _SINGLE, **_QUERIES}
+    ),
     "hoodie.write.commit.callback.on": Case(see.called_back, "false"),
     "hoodie.write.commit.callback.class": Case(see.parsed, "Other"),
     "hoodie.write.commit.callback.http.url": Case(see.called_back, see.server() + "/other"),

@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import click
 
-from pyhudi.cli.command import Answer, Call, Target, command
-from pyhudi.cli.ingest.display import display
+from pyhudi.cli.command import Answer, Call, ExitCode, Target, command
+from pyhudi.cli.ingest.display import display, print_line
 from pyhudi.cli.ingest.flags import StreamerCommand, settings_of, stream_flags
 from pyhudi.cli.values import COUNT, Settings, limit_option, name_of, seconds, setting
 from pyhudi.errors import OptionError
 from pyhudi.ingest.health_server import HealthServer, address_of
+from pyhudi.ingest.many_tables import read_tables, run_tables
 from pyhudi.ingest.retries import Retries
 from pyhudi.ingest.source import ReportsLag
 from pyhudi.ingest.status import IngestStatus, StatusReceiver, health_file
@@ -126,6 +127,34 @@ def stopping() -> Iterator[threading.Event]:
     finally:
         for each, handler in zip(signals, before, strict=True):
             signal.signal(each, handler)
+
+
+@command("tables", ingest, target=Target.NOTHING, example="ingest tables lake.toml --http 8080")
+@click.argument("tables_file", metavar="FILE", type=name_of)
+@click.option("--health-file", type=name_of, metavar="FILE",
+              help="Write the state of all tables as JSON to this file.")  # fmt: skip
+@click.option("--http", "http", type=name_of, metavar="[ADDRESS:]PORT",
+              help="Serve /health and /metrics of all tables.")  # fmt: skip
+def tables(call: Call, tables_file: str, health_file: str | None, http: str | None) -> Any:
+    """Ingest many tables in one process, described by a TOML FILE.
+
+    Each table runs by itself: one that fails does not end the others. SIGTERM and SIGINT end all
+    after the batches in flight. The exit code is 3 if a table failed.
+    """
+    ingests = read_tables(tables_file)
+    shown = [] if call.as_json else [print_line]
+    with ExitStack() as stack, stopping() as stop:
+        receivers = [*watched(stack, health_file, http), *shown]
+        last = run_tables(ingests, stop=stop.is_set, on_status=receivers)
+    failed = [name for name, state in last.items() if state.error is not None]
+    rows = [{"name": name, **state.to_dict()} for name, state in last.items()]
+    lines = [
+        f"{name}: {state.state.value}, {state.batches} batches, {state.rows} rows"
+        + (f": {state.error}" if state.error else "")
+        for name, state in last.items()
+    ]
+    code = ExitCode.PROBLEMS if failed else ExitCode.SUCCESS
+    return Answer(rows, text="\n".join(lines), code=code)
 
 
 @command("status", ingest, example="ingest status trips")

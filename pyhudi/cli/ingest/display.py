@@ -30,14 +30,14 @@ def display(call: Call, stack: ExitStack) -> StatusReceiver:
         return lambda status: None
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        return _print_line
+        return print_line
     call.engine.pause()
     live = stack.enter_context(Live(console=console, auto_refresh=False, transient=True))
     sizes = _Sizes()
     return lambda status: live.update(view(status, sizes.of(status)), refresh=True)
 
 
-def _print_line(status: IngestStatus) -> None:
+def print_line(status: IngestStatus) -> None:
     """Batches and errors; not each change of the state."""
     if status.state in (IngestState.WRITING, IngestState.RETRYING):
         click.echo(line(status), err=True)

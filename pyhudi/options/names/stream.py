@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.callbacks import HEADERS, URL
+from pyhudi.options.commit_checks import QUERIES, VALIDATORS, VALUED_QUERIES
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
-from pyhudi.options.value_types import FLAG, TEXT, class_name, count, duration
+from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration
 
 _STREAM: Final = "hoodie.datasource.write.streaming."
 _CALLBACK: Final = "hoodie.write.commit.callback."
+_CHECK: Final = "hoodie.precommit.validators."
 _CLASS: Final = "a Java class cannot be called from Python"
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -59,19 +61,21 @@ ROWS: Final[tuple[Row, ...]] = (
         ("hoodie.write.can.ignore.post.commit.failures", "hoodie.post.commit.failures.ignored"),
     ),
     refused("hoodie.client.init.callback.classes", _CLASS, harmless=("",)),
+    honoured("hoodie.precommit.validators", VALIDATORS, "write.checks.validators"),
+    honoured(_CHECK + "equality.sql.queries", QUERIES, "write.checks.equality"),
+    honoured(_CHECK + "inequality.sql.queries", QUERIES, "write.checks.inequality"),
+    honoured(
+        _CHECK + "single.value.sql.queries", VALUED_QUERIES, "write.checks.single_value"
+    ),
+    honoured(
+        _CHECK + "failure.policy", choice({"FAIL": False, "WARN_LOG": True}), "write.checks.warns",
+        "WARN_LOG: a failed check is a note of the report",
+    ),
     refused(
-        "hoodie.precommit.validators", _CLASS,
-        "write with publish=False, check, then publish", harmless=("",),
+        _CHECK + "streaming.offset.tolerance.percentage", "counts of offsets are not checked",
+        "a query with the expected count", harmless=("0", "0.0"),
     ),
     refused("hoodie.prewrite.validators", _CLASS, "check the rows first", harmless=("",)),
-    *refused_all(
-        "validators are not supported", "write with publish=False, check, then publish",
-        "hoodie.precommit.validators.equality.sql.queries",
-        "hoodie.precommit.validators.failure.policy",
-        "hoodie.precommit.validators.inequality.sql.queries",
-        "hoodie.precommit.validators.single.value.sql.queries",
-        "hoodie.precommit.validators.streaming.offset.tolerance.percentage",
-    ),
     refused(
         "hoodie.errortable.enable", "a row that cannot be written fails the write",
         harmless=("false",),
