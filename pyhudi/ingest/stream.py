@@ -63,7 +63,7 @@ class Stream:
     skip_existing: rows whose key is in the table are not written; operation insert.
     checkpoint: where to begin instead of the table's checkpoint; takes effect once, until a run has
     another text.  ignore_checkpoint: any text; with a new one the source is read from its start.
-    saves_checkpoint: False leaves the table's checkpoint, for one batch of a backfill.
+    saves_checkpoint: False leaves the table's checkpoint, for one batch by `run_once`.
 
     Each batch is one commit, which also has the checkpoint that it reaches; a stream continues from
     the checkpoint of the newest commit.  So a stream that was killed writes neither less nor more,
@@ -161,8 +161,17 @@ class Stream:
 
     def available(self) -> Iterator[WriteReport]:
         """Write batches until the source has no new rows; yields the report of each."""
+        self._check_saves()
         while (report := self.run_once()) is not None:
             yield report
+
+    def _check_saves(self) -> None:
+        """Raises OptionError if batches would be read again and again."""
+        if not self.saves_checkpoint:
+            raise OptionError(
+                "an ingest that saves no checkpoint writes one batch",
+                hint="use run_once(), or `pyhudi ingest once`",
+            )
 
     def run(
         self,
@@ -186,6 +195,7 @@ class Stream:
         """
         if interval_seconds < 0:
             raise OptionError("the interval must not be negative", interval=interval_seconds)
+        self._check_saves()
         receivers = (on_status,) if callable(on_status) else tuple(on_status)
         rules = retries or (Retries() if continuous else Retries(0))
         _Run(self, continuous, interval_seconds, stop, on_batch, receivers, rules).run()

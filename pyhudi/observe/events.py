@@ -28,8 +28,8 @@ logging.getLogger("pyhudi").addHandler(logging.NullHandler())
 class Event:
     """Something that has ended.
 
-    name: "write", "phase", "service", "lookup", "request" or "callback".  facts: plain values by
-    name; docs/observability.md lists them.  began: Unix time.  error: the class of the error that
+    name: "write", "phase", "service", "lookup", "request", "callback" or "ingest".  facts: plain
+    values by name; docs/observability.md lists them.  began: Unix time.  error: the class of the error that
     ended it; None: success.
     """
 

@@ -88,3 +88,14 @@ def test_skipping_refuses_updates_and_new_columns(tmp_path: Path) -> None:
     wider = rows(0).append_column("extra", rows(0)["ts"])
     with pytest.raises(pyhudi.SchemaError, match="extra"):
         table.ingest(wider, checkpoint="1", after=None, operation="insert", skip_existing=True)
+
+
+def test_a_batch_without_a_checkpoint_leaves_that_of_the_table(tmp_path: Path) -> None:
+    table, source = made(tmp_path / "t"), FileSource(folder(tmp_path))
+    table.ingest(rows(50, 1), checkpoint="0", after=None)
+    once = Stream(source, table, saves_checkpoint=False)
+    assert once.run_once() is not None
+    assert table.checkpoint() == "0"
+    for endless in (lambda: list(once.available()), once.run):
+        with pytest.raises(pyhudi.OptionError, match="one batch"):
+            endless()

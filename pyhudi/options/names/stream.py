@@ -78,7 +78,7 @@ ROWS: Final[tuple[Row, ...]] = (
     refused("hoodie.prewrite.validators", _CLASS, "check the rows first", harmless=("",)),
     refused(
         "hoodie.errortable.enable", "a row that cannot be written fails the write",
-        harmless=("false",),
+        "pyhudi ingest --bad-rows PATH", harmless=("false",),
     ),
     *without_effect(
         "there is no error table",

@@ -1,0 +1,116 @@
+"""Runs that go on: retries of errors that pass, states, pauses and the listings of an idle loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.errors import (
+    CheckpointMovedError,
+    LockError,
+    OptionError,
+    StorageError,
+    WriteConflictError,
+)
+from pyhudi.ingest import IngestState, IngestStatus, Retries, Stream, health_file
+from pyhudi.ingest.retries import is_passing
+from tests.support.row_sources import Counting
+
+FAST = Retries(first_seconds=0.01, max_seconds=0.02)
+
+
+class Failing(Counting):
+    """Fails some reads before each batch."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        super().__init__(4, 2)
+        self._error, self._times, self._failed = error, times, 0
+
+    def read(self, *arguments: Any) -> Any:
+        if self._failed < self._times:
+            self._failed += 1
+            raise self._error
+        self._failed = 0
+        return super().read(*arguments)
+
+
+def made(tmp_path: Path) -> Any:
+    schema = pa.schema({"id": pa.string(), "n": pa.int64()})
+    return pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+
+
+def until_idle(states: list[IngestStatus]) -> Callable[[], bool]:
+    return lambda: bool(states) and states[-1].state is IngestState.IDLE
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StorageError("slow down", retryable=True), WriteConflictError("busy"), LockError("held")],
+)
+def test_errors_that_pass_are_retried(tmp_path: Path, error: Exception) -> None:
+    table, states = made(tmp_path), list[IngestStatus]()
+    stream = Stream(Failing(error, 2), table)
+    stream.run(continuous=True, stop=until_idle(states), on_status=states.append, retries=FAST)
+    assert table.count() == 4
+    retried = [state for state in states if state.state is IngestState.RETRYING]
+    assert [state.failures for state in retried[:2]] == [1, 2]
+    assert not retried[0].is_healthy and str(error) in (retried[0].error or "")
+    assert states[-1].state is IngestState.STOPPED and states[-1].error is None
+
+
+@pytest.mark.parametrize("error", [StorageError("gone"), CheckpointMovedError("moved")])
+def test_other_errors_end_the_run(tmp_path: Path, error: Exception) -> None:
+    states: list[IngestStatus] = []
+    with pytest.raises(type(error)):
+        Stream(Failing(error, 1), made(tmp_path)).run(continuous=True, on_status=states.append)
+    assert states[-1].state is IngestState.FAILED
+
+
+def test_the_count_of_retries_is_a_limit(tmp_path: Path) -> None:
+    passing = StorageError("slow down", retryable=True)
+    rules = Retries(2, 0.01, 0.01)
+    with pytest.raises(StorageError):
+        Stream(Failing(passing, 3), made(tmp_path)).run(retries=rules)
+    with pytest.raises(StorageError):
+        Stream(Failing(passing, 1), made(tmp_path / "once")).run()
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    rules = Retries(first_seconds=1.0, max_seconds=10.0)
+    for attempt, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (9, 10.0), (10_000, 10.0)):
+        assert longest / 2 <= rules.pause(attempt) <= longest
+    assert is_passing(StorageError("x", retryable=True)) and not is_passing(ValueError("x"))
+    with pytest.raises(OptionError, match="retries"):
+        Retries(first_seconds=0)
+
+
+def test_the_health_file_has_the_state_and_the_lag(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    receive = health_file(tmp_path / "health.json")
+    Stream(Counting(4, 2), table, max_rows=1).run(on_status=[receive])
+    state = json.loads((tmp_path / "health.json").read_text())
+    assert (state["state"], state["batches"], state["rows"]) == ("stopped", 4, 4)
+    assert (state["checkpoint"], state["lag"], state["healthy"]) == ("4", {"rows": 0}, True)
+    assert state["tables"][table.path]["last_commit"] == table.timeline.commits.last.time
+
+
+def test_an_idle_poll_loads_the_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    stream = Stream(Counting(2, 2), table)
+    assert stream.run_once() is not None
+    loads: list[int] = []
+    load = type(table)._state
+
+    def counted(self: Any) -> Any:
+        loads.append(1)
+        return load(self)
+
+    monkeypatch.setattr(type(table), "_state", counted)
+    assert stream.run_once() is None
+    assert len(loads) == 1
