@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -212,7 +212,7 @@ def _counts(requests: list[Request]) -> str:
     return f"{len(requests)}, {max(beyond_bytes(requests).values(), default=0)}"
 
 
-def beyond_bytes(requests: list[Request]) -> Counter[str]:
+def beyond_bytes(requests: Iterable[Request]) -> Counter[str]:
     """For each file, the requests that read none of its bytes."""
     return Counter(request.file for request in requests if request.file and not request.is_data)
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
+from pyhudi.filenames import BaseFileName, parse_data_file
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.local import is_staged, staged_name
 from pyhudi.storage.locks.lease import LeaseMutex
@@ -33,6 +34,7 @@ from pyhudi.storage.webhdfs import NameNode
 
 HDFS_SCHEMES: Final = ("hdfs", "webhdfs")
 _HTTP_PORT: Final = 9870
+_SIZES_MAX: Final = 10_000
 
 
 class HdfsFileSystem:
@@ -51,6 +53,7 @@ class HdfsFileSystem:
         self.options = dict(options or {})
         parts = urlsplit(self._url)
         self._root = parts.path
+        self._sizes: dict[str, int] = {}
         self._node = node or _name_node(parts.scheme, parts.hostname, parts.port, self.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -67,6 +70,7 @@ class HdfsFileSystem:
         url = f"{self._url}/{quoted}" if (quoted := checked(folder)) else self._url
         deeper = HdfsFileSystem(url, self.options, node=self._node)
         deeper._root = self._at(folder)
+        deeper._sizes = self._sizes
         return deeper
 
     def _at(self, path: str) -> str:
@@ -98,10 +102,22 @@ class HdfsFileSystem:
         return RangedFile(self, path, size, 0, first)
 
     def arrow_file(self, path: str) -> Any:
-        size = self.size(path)
+        size = self._size_to_read(path)
         start = max(size - AHEAD_BYTES, 0)
         last = self.read_range(path, start, size - start) if size else b""
         return arrow_file(RangedFile(self, path, size, start, last))
+
+    def _size_to_read(self, path: str) -> int:
+        """The size of a file; that of a base file, which never changes, is requested once."""
+        place = self._file(path)
+        known = self._sizes.get(place)
+        if known is None:
+            known = self.size(path)
+            if isinstance(parse_data_file(place.rpartition("/")[2]), BaseFileName):
+                if len(self._sizes) >= _SIZES_MAX:
+                    self._sizes.clear()
+                self._sizes[place] = known
+        return known
 
     def size(self, path: str) -> int:
         return int(self._node.status(self._file(path))["length"])

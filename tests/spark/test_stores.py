@@ -21,6 +21,8 @@ pytest.importorskip("pyspark")
 
 import pyhudi
 import pyhudi.spark as hudi
+from bench.spark_stores import beyond_bytes as of_no_bytes
+from bench.spark_stores import hdfs_requests
 from pyhudi.spark.frame_files import frame_files
 from pyhudi.spark.listed_files import listed_frame
 from pyhudi.spark.parquet_frames import read_row_groups, row_groups
@@ -229,6 +231,12 @@ def test_spark_writes_and_reads_a_table_on_hdfs(spark: Any, table_type: str) -> 
     assert readers(table) - {Reader.SPARK} == logged
     same_rows(table.scan(with_meta=False), table.to_arrow())
     spark.conf.unset(BYTES_MIN)
+    assert server.audit is not None
+    before = server.audit.stat().st_size
+    table.scan(["v"]).collect()
+    lines = [line for line in server.audit.read_text()[before:].splitlines() if line]
+    found = of_no_bytes(r for line in lines for r in hdfs_requests(line))
+    assert found and max(found.values()) <= 2, found
     local = pyhudi.open_table(fs.url, storage_options=server.options)
     same_rows(table.scan(), local.scan(with_meta=False).to_arrow())
     assert table.scan().selectExpr("sum(v)").first()[0] == sum(range(200)) + 10 * 500

@@ -6,6 +6,7 @@ import atexit
 import itertools
 import logging
 import os
+import re
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,13 +37,17 @@ class S3Server:
         return ObjectStoreFileSystem(f"s3://bucket/{folder}", self.options)
 
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""Of requests that the server does not answer with status 200, as those of a part of a file."""
+
+
 class _Requests(logging.Handler):
     def __init__(self, found: list[str]) -> None:
         super().__init__()
         self._found = found
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage().partition('"')[2]
+        text = _COLOURS.sub("", record.getMessage()).partition('"')[2]
         if " HTTP/" in text:
             self._found.append(text.partition(" HTTP/")[0])
 
