@@ -129,3 +129,18 @@ class ReportsLag(Protocol):
     def lag(self, checkpoint: str | None) -> SourceLag:
         """What follows a checkpoint; reads no rows.  checkpoint: as for `read`."""
         ...
+
+
+@runtime_checkable
+class PlansSplits(Protocol):
+    """A source that can divide a batch without reading it; optional."""
+
+    def plan(
+        self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
+    ) -> SourceBatch | None:
+        """A batch whose rows are in its splits alone; `rows` has their columns and is empty.
+
+        checkpoint, limits: as for `read`.  schema: of the table, whose columns the splits give.
+        Reading a split raises SchemaError for a row with other columns.
+        """
+        ...

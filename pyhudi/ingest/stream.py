@@ -119,7 +119,7 @@ class Stream:
         if position is not None:
             start = position.start(self.checkpoint, self.ignore_checkpoint)
         limits = SourceLimits(self.max_rows, self.max_bytes)
-        batch = self.source.read(start, limits, schema)
+        batch = self._read(start, limits, schema)
         if batch is None:
             return None, before
         with observed("ingest", operation=self.operation, table=self.table.path) as facts:
@@ -127,6 +127,11 @@ class Stream:
             facts.update(plain_facts(report))
         batch.committed()
         return report, batch.checkpoint
+
+    def _read(
+        self, start: str | None, limits: SourceLimits, schema: pa.Schema
+    ) -> SourceBatch | None:
+        return self.source.read(start, limits, schema)
 
     def _write(
         self, batch: SourceBatch, before: str | None, start: str | None, schema: pa.Schema

@@ -17,10 +17,16 @@ from pyhudi.formats.schema_conform import Loss, conform
 from pyhudi.ingest.kafka.client import TopicClient, TopicRead
 from pyhudi.ingest.kafka.messages import MessageBatch, gathered
 from pyhudi.ingest.kafka.offsets import TopicOffsets, parsed
-from pyhudi.ingest.kafka.topic_rows import RowSettings, TopicRows, joined
+from pyhudi.ingest.kafka.topic_rows import (
+    RowSettings,
+    TopicRows,
+    check_columns,
+    joined,
+    with_message_columns,
+)
 from pyhudi.ingest.message_formats.choice import message_format
 from pyhudi.ingest.message_formats.message_format import MessageFormat
-from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLimits
+from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
 
 MAX_ROWS: Final = 1_000_000
 """Messages of a batch without a limit of rows."""
@@ -143,16 +149,16 @@ class KafkaSource:
         )  # fmt: skip
 
     def plan(
-        self, checkpoint: str | None, limits: SourceLimits, rows: pa.Schema
+        self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
     ) -> SourceBatch | None:
-        """A batch whose rows are in its splits alone, one for each partition: nothing is read.
+        """A batch whose rows are in its splits, one for each partition: no message is read.
 
-        rows: the columns that the splits give; other fields of messages are dropped.
         Limits of bytes have no effect.
         """
         start, ends = self._range(checkpoint)
         end = TopicOffsets(start.topic, limited(start.offsets, ends, limits.rows or MAX_ROWS))
-        splits = _splits(self._connection, start, end, rows, rows)
+        rows = with_message_columns(schema, self._connection.rows)
+        splits = _splits(self._connection, start, end, schema, rows)
         if not splits:
             return None
         return SourceBatch(
@@ -160,7 +166,11 @@ class KafkaSource:
             lambda: self._report(end), splits,
         )  # fmt: skip
 
-    def lag(self, checkpoint: str | None) -> dict[int, int]:
+    def lag(self, checkpoint: str | None) -> SourceLag:
+        """The number of offsets between the checkpoint and the ends of the partitions."""
+        return SourceLag(rows=sum(self.lag_by_partition(checkpoint).values()))
+
+    def lag_by_partition(self, checkpoint: str | None) -> dict[int, int]:
         """Offsets between the checkpoint and the end of each partition."""
         start, ends = self._range(checkpoint)
         return {number: max(0, ends[number] - start.offsets[number]) for number in ends}
@@ -242,7 +252,8 @@ class KafkaSplit:
     columns: pa.Schema
 
     def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
-        """Raises StorageError with `retryable` if the broker does not answer."""
+        """Raises StorageError with `retryable` if the broker does not answer, SchemaError for
+        fields that are not in `columns`."""
         client = self.connection.client()
         try:
             taken = client.messages({self.partition: self.start}, {self.partition: self.end})
@@ -250,6 +261,7 @@ class KafkaSplit:
             for messages in _parts(taken, self.connection, SourceLimits(1 << 62, None)):
                 table, failed = rows.decode(messages.before(self.end))
                 rejected.add(failed)
+                check_columns(table.schema, self.columns)
                 yield from conform(table, self.columns, loss=Loss.REFUSED).to_batches()
         finally:
             client.close()

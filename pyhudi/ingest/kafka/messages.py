@@ -22,6 +22,11 @@ POSITION_COLUMNS: Final = {
 """Names of the columns of a message; all but the headers as Apache Hudi names them.
 Source: KafkaOffsetPostProcessor of Apache Hudi."""
 
+TYPES: Final = {
+    "offset": pa.int64(), "partition": pa.int32(), "timestamp": pa.int64(), "key": pa.string(),
+    "headers": _HEADERS_TYPE,
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class MessageBatch:

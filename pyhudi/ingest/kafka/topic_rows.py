@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import OptionError, SchemaError
-from pyhudi.ingest.kafka.messages import POSITION_COLUMNS, MessageBatch
+from pyhudi.ingest.kafka.messages import POSITION_COLUMNS, TYPES, MessageBatch
 from pyhudi.ingest.message_formats.message_format import (
     DecodedMessages,
     MessageDecoder,
@@ -198,3 +198,18 @@ def joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
         if field.name not in rows.schema.names:
             rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
     return rows
+
+
+def with_message_columns(schema: pa.Schema, settings: RowSettings) -> pa.Schema:
+    """`schema` with the columns that the settings add to the rows."""
+    added = [pa.field(POSITION_COLUMNS[name], TYPES[name]) for name in settings.columns]
+    if settings.key_columns:
+        added.append(pa.field(IS_DELETED, pa.bool_()))
+    return pa.schema([*schema, *(field for field in added if field.name not in schema.names)])
+
+
+def check_columns(found: pa.Schema, columns: pa.Schema) -> None:
+    """Raises SchemaError for a column that is not in `columns`."""
+    extra = [name for name in found.names if name not in columns.names]
+    if extra:
+        raise SchemaError("the messages have fields that are not in the plan", fields=extra)

@@ -14,6 +14,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import OptionError, SchemaError, SourceDataLostError, StorageError, UserError
 from pyhudi.ingest import KafkaSource, RejectedRows, SourceLimits, Stream
+from pyhudi.ingest.source import SourceLag
 from tests.ingest.kafka.topics import Broker, messages
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
@@ -240,10 +241,11 @@ def test_the_position_is_reported_to_the_group(tmp_path: Path, broker: Broker) -
     topic = broker.topic()
     broker.put(topic, messages(0, 8))
     source = KafkaSource(broker.servers, topic, group="watchers")
-    assert source.lag(None) == {0: 2, 1: 2, 2: 2, 3: 2}
+    assert source.lag_by_partition(None) == {0: 2, 1: 2, 2: 2, 3: 2}
+    assert source.lag(None) == SourceLag(rows=8)
     table = made(tmp_path / "t")
     Stream(source, table).run_once()
-    assert source.lag(table.checkpoint()) == {0: 0, 1: 0, 2: 0, 3: 0}
+    assert source.lag(table.checkpoint()) == SourceLag(rows=0)
     watcher = kafka.Consumer({"bootstrap.servers": broker.servers, "group.id": "watchers"})
     committed = watcher.committed([kafka.TopicPartition(topic, p) for p in range(4)], timeout=10)
     assert [entry.offset for entry in committed] == [2, 2, 2, 2]
