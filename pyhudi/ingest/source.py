@@ -144,3 +144,10 @@ class PlansSplits(Protocol):
         Reading a split raises SchemaError for a row with other columns.
         """
         ...
+
+
+def lag_of(source: object, checkpoint: str | None) -> SourceLag | None:
+    """The lag of a source; None if it cannot say.  Raises the errors of the source."""
+    if not isinstance(source, ReportsLag):
+        return None
+    return source.lag(checkpoint)

@@ -13,13 +13,15 @@ import pyarrow as pa
 from pyhudi.errors import OptionError, PyhudiError
 from pyhudi.ingest.bad_rows import BadRowCheck, BadRowRules, BadRows, TableFit
 from pyhudi.ingest.retries import Retries, is_passing
-from pyhudi.ingest.source import ReportsLag, RowSource, SourceBatch, SourceLag, SourceLimits
+from pyhudi.ingest.source import RowSource, SourceBatch, SourceLag, SourceLimits, lag_of
 from pyhudi.ingest.status import IngestState, IngestStatus, StatusReceiver, rows_of
 from pyhudi.observe.events import observed, plain_facts
 from pyhudi.write.input.source_checkpoint import SourcePosition
 from pyhudi.write.write_report import WriteReport
 
 _IDLE_SECONDS: Final = 1.0
+_LAG_SHARE: Final = 10
+"""Least time between two queries of the lag, in durations of one."""
 _STOP_SECONDS: Final = 0.2
 """How often `stop` is evaluated during a pause."""
 
@@ -159,10 +161,8 @@ class Stream:
 
     def lag(self) -> SourceLag | None:
         """What the source has after the table's checkpoint; None if it cannot say."""
-        if not isinstance(self.source, ReportsLag):
-            return None
         position, _ = self.table.source_position()
-        return self.source.lag(None if position is None else position.checkpoint)
+        return lag_of(self.source, None if position is None else position.checkpoint)
 
     def available(self) -> Iterator[WriteReport]:
         """Write batches until the source has no new rows; yields the report of each."""
@@ -218,6 +218,7 @@ class _Run:
     receivers: Sequence[StatusReceiver]
     retries: Retries
     status: IngestStatus = field(init=False)
+    next_lag: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.status = IngestStatus(self.stream.table.path, repr(self.stream.source))
@@ -289,11 +290,18 @@ class _Run:
         self.on_batch(report)
 
     def _lag(self, checkpoint: str | None) -> SourceLag | None:
-        """Only for receivers of the status, because a source has to look for it."""
-        source = self.stream.source
-        if not self.receivers or not isinstance(source, ReportsLag):
+        """Only for receivers of the status, because a source has to look for it; a source for which
+        that takes long is queried less often.  An unknown lag does not end the run."""
+        began = time.monotonic()
+        if not self.receivers or began < self.next_lag:
+            return self.status.lag
+        try:
+            return lag_of(self.stream.source, checkpoint)
+        except (PyhudiError, OSError):
             return None
-        return source.lag(checkpoint)
+        finally:
+            now = time.monotonic()
+            self.next_lag = now + _LAG_SHARE * (now - began)
 
     def _state(self, state: IngestState, **facts: Any) -> None:
         if state is not self.status.state or not self.status.since:

@@ -29,8 +29,8 @@ class Event:
     """Something that has ended.
 
     name: "write", "phase", "service", "lookup", "request", "callback" or "ingest".  facts: plain
-    values by name; docs/observability.md lists them.  began: Unix time.  error: the class of the error that
-    ended it; None: success.
+    values by name; docs/observability.md lists them.  began: Unix time.  error: the class of the
+    error that ended it; None: success.
     """
 
     name: str

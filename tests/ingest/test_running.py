@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,15 @@ from pyhudi.errors import (
     StorageError,
     WriteConflictError,
 )
-from pyhudi.ingest import IngestState, IngestStatus, Retries, Stream, health_file
+from pyhudi.ingest import (
+    FileSource,
+    IngestState,
+    IngestStatus,
+    Retries,
+    SourceLag,
+    Stream,
+    health_file,
+)
 from pyhudi.ingest.retries import is_passing
 from tests.support.row_sources import Counting
 
@@ -114,3 +123,28 @@ def test_an_idle_poll_loads_the_table_once(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(type(table), "_state", counted)
     assert stream.run_once() is None
     assert len(loads) == 1
+
+
+class WithoutLag(Counting):
+    """Cannot state its lag at present."""
+
+    def lag(self, checkpoint: str | None) -> Any:
+        raise StorageError("unreachable")
+
+
+def test_an_unknown_lag_does_not_end_the_run(tmp_path: Path) -> None:
+    states: list[IngestStatus] = []
+    table = made(tmp_path)
+    Stream(WithoutLag(4, 2), table).run(on_status=states.append)
+    assert table.count() == 4 and states[-1].lag is None
+
+
+def test_files_state_their_lag(tmp_path: Path) -> None:
+    for number in range(3):
+        path = tmp_path / f"{number}.csv"
+        path.write_text("id\na\n")
+        os.utime(path, (1_700_000_000 + number,) * 2)
+    lag = FileSource(tmp_path).lag("1700000000000")
+    assert (lag.files, lag.bytes) == (2, 10)
+    assert (lag.seconds or 0) > 1e6
+    assert FileSource(tmp_path).lag("1700000002000") == SourceLag(bytes=0, files=0, seconds=0.0)

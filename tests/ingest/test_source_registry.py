@@ -16,6 +16,7 @@ from pyhudi.errors import OptionError
 from pyhudi.ingest import RowSource, SourceBatch, SourceLimits, source_registry
 from pyhudi.ingest.source_registry import source_from, source_names
 from pyhudi.ingest.streamer.properties import UsedProperties
+from pyhudi.ingest.streamer.settings import IngestSettings
 
 
 class Counting:
@@ -79,3 +80,19 @@ def test_a_property_that_its_source_does_not_read_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"hoodie\.streamer\.source\.dfs\.other"):
         properties.check_used(("source.dfs.",), "files")
     properties.check_used(("csv.nothing",), "files")
+    properties.check_used(("source.dfs.",), "files", {"source.dfs.other": frozenset({"y"})})
+
+
+def test_properties_of_the_streamer_make_a_kafka_source() -> None:
+    given = {
+        "bootstrap.servers": "127.0.0.1:9",
+        "hoodie.deltastreamer.source.kafka.topic": "trips",
+        "hoodie.deltastreamer.schemaprovider.registry.url": "http://r/subjects/trips-value/1",
+        "hoodie.streamer.source.kafka.value.deserializer.class": "io.x.KafkaAvroDeserializer",
+        "hoodie.streamer.kafka.source.maxEvents": "500",
+    }
+    settings = IngestSettings(given, source_class="JsonKafkaSource")
+    assert "trips" in repr(settings.source())
+    other = {**given, "hoodie.streamer.source.kafka.append.offsets": "true"}
+    with pytest.raises(OptionError, match=r"append\.offsets"):
+        IngestSettings(other, source_class="JsonKafkaSource").source()

@@ -20,7 +20,7 @@ from pyhudi.errors import OptionError
 from pyhudi.ingest.health_server import HealthServer, address_of
 from pyhudi.ingest.many_tables import read_tables, run_tables
 from pyhudi.ingest.retries import Retries
-from pyhudi.ingest.source import ReportsLag
+from pyhudi.ingest.source import lag_of
 from pyhudi.ingest.status import IngestStatus, StatusReceiver, health_file
 from pyhudi.ingest.streamer.properties import read_properties, sorted_properties
 from pyhudi.ingest.streamer.settings import IngestSettings
@@ -180,7 +180,8 @@ def status(
     sorted_properties(stated)
     if source_class is not None:
         source = IngestSettings(stated, source_class=source_class).source()
-        lag = asdict(source.lag(checkpoint)) if isinstance(source, ReportsLag) else None
+        found = lag_of(source, checkpoint)
+        lag = None if found is None else asdict(found)
     return {
         "table": call.table.config.name,
         "checkpoint": checkpoint,

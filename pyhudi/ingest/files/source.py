@@ -23,7 +23,7 @@ from pyhudi.ingest.files.csv_rows import CsvDialect
 from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, file_batches, file_facts
 from pyhudi.ingest.files.listing import DateFolders, FileSelection, ListedFile, found_files
 from pyhudi.ingest.files.order import FilePosition, file_position
-from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLimits
+from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.path_remap import copy_file
 from pyhudi.storage.url_resolver import locate
@@ -118,6 +118,17 @@ class FileSource:
             committed=partial(self._finish, [file.path for file in chosen]),
             splits=splits,
         )
+
+    def lag(self, checkpoint: str | None) -> SourceLag:
+        """Files after a checkpoint, their bytes, and the age of the oldest; lists the folder."""
+        position = file_position(checkpoint, self._order, self._late_seconds)
+        latest = int((time.time() - self._quiet_seconds) * 1000)
+        files = size = 0
+        oldest = latest
+        for file in position.new_files(found_files(self._fs, self._selection), latest):
+            files, size, oldest = files + 1, size + file.size_bytes, min(oldest, file.millis)
+        seconds = max(0.0, time.time() - oldest / 1000) if files else 0.0
+        return SourceLag(bytes=size, files=files, seconds=round(seconds, 3))
 
     def _first(self, position: FilePosition, limit: int | None) -> list[ListedFile]:
         """The first new files up to the limit of bytes, in order."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from pyhudi.errors import OptionError
 from pyhudi.options.names.ingest import OLD_STREAMER_PREFIX, STREAMER_PREFIX
@@ -104,14 +105,24 @@ class UsedProperties(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def check_used(self, families: tuple[str, ...], source: str) -> None:
+    def check_used(
+        self,
+        families: tuple[str, ...],
+        source: str,
+        usual: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    ) -> None:
         """Raises OptionError if the source did not read a property that is for it.
 
-        families: prefixes of the names that are for it.
+        families: prefixes of the names that are for it.  usual: values (the last part of a Java
+        class) that need not be read, empty for any.
         """
-        unused = [n for n in self._values if n.startswith(families) and n not in self._used]
-        if families and unused:
+        for name, value in self._values.items():
+            if not name.startswith(families or ("\0",)) or name in self._used:
+                continue
+            fine = usual.get(name)
+            if fine is not None and (not fine or value.rpartition(".")[2] in fine):
+                continue
             raise OptionError(
-                "the source does not support a property", source=source,
-                option=STREAMER_PREFIX + unused[0], hint="leave it out",
+                "the source does not support this value of a property", source=source,
+                option=STREAMER_PREFIX + name, value=value, hint="leave it out",
             )  # fmt: skip

@@ -22,6 +22,17 @@ OPERATIONS: Final = ("UPSERT", "INSERT", "BULK_INSERT")
 _PAYLOAD: Final = "hoodie.datasource.write.payload.class"
 _ORDERING: Final = "hoodie.datasource.write.precombine.field"
 _BYTES_MAX: Final = 1 << 30
+_USUAL: Final[Mapping[str, frozenset[str]]] = {
+    "kafka.source.maxEvents": frozenset(),  # a limit of the batch, whatever the source
+    "source.kafka.value.deserializer.class": frozenset({"KafkaAvroDeserializer"}),
+    "source.kafka.checkpoint.type": frozenset({"string"}),
+    "source.kafka.append.offsets": frozenset({"false"}),
+    "source.kafka.enable.commit.offset": frozenset({"true"}),
+    "source.hoodieincr.file.format": frozenset({"parquet"}),
+    "source.hoodieincr.drop.all.meta.fields.from.source": frozenset({"true"}),
+    "jdbc.incr.fallback.to.full.fetch": frozenset({"false"}),
+}
+"""Values that request what every source does; empty: any value."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +157,13 @@ class IngestSettings:
 
 
 def _source(chosen: SourceClass, found: SortedProperties) -> RowSource:
-    properties = UsedProperties({**found.client, **found.streamer, **chosen.implied})
+    stated = {**found.client, **found.streamer, **chosen.implied}
+    registry = stated.get("schemaprovider.registry.url")
+    if registry and "schema.registry.url" not in stated:
+        stated["schema.registry.url"] = registry.partition("/subjects/")[0]
+    properties = UsedProperties(stated)
     source = source_from(chosen.name, properties)
-    if "kafka.source.maxEvents" in properties:
-        _ = properties["kafka.source.maxEvents"]
-    properties.check_used(chosen.families, chosen.name)
+    properties.check_used(chosen.families, chosen.name, _USUAL)
     return source
 
 
