@@ -7,6 +7,7 @@
 # make figures  the figures of bench/RESULTS.md in one run of 20 minutes (MINUTES=20)
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make azure    stores and a table on Azurite, fetched the first time
+# make postgres queries and changes of a real PostgreSQL as sources, if it is installed
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
 # make spark-stores  tables on HDFS and S3, written and read by Spark; jars are fetched the first time
 # make spark-versions  tests/spark with PySpark 3.5, 4.0 and the newest 4.x, each in an environment of its own
@@ -38,7 +39,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
+.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -126,6 +127,9 @@ azure: build
 	$(BIN)/python -m tests.support.azure --fetch
 	$(BIN)/python -m pytest -m azure tests
 
+postgres: build
+	$(BIN)/python -m pytest -m postgres tests/ingest
+
 hdfs: build
 	$(BIN)/python -m tests.support.hdfs --fetch
 	$(BIN)/python -m pytest -m hdfs tests/contracts tests/interop
@@ -191,7 +195,7 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs and not postgres' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}

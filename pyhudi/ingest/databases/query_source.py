@@ -13,12 +13,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.errors import OptionError, SchemaError, UserError
-from pyhudi.formats.schema_conform import widens
+from pyhudi.errors import OptionError, UserError
 from pyhudi.ingest.databases.connections import Database, database
+from pyhudi.ingest.databases.typed_columns import cast_batch, table_field
 from pyhudi.ingest.source import SourceBatch, SourceLimits
 
 _SAMPLE_ROWS: Final = 1000
@@ -130,36 +129,14 @@ class QuerySource:
         """The rows, read while they are consumed.  known: types of the table."""
         batches = self._database.query(text, values)
         first = next(batches)
-        schema = pa.schema([_table_type(field, known) for field in first.schema])
+        schema = pa.schema([table_field(field, known) for field in first.schema])
 
         def typed() -> Iterator[pa.RecordBatch]:
-            yield _cast(first, schema)
+            yield cast_batch(first, schema)
             for batch in batches:
-                yield _cast(batch, schema)
+                yield cast_batch(batch, schema)
 
         return pa.RecordBatchReader.from_batches(schema, typed())
-
-
-def _table_type(field: pa.Field, known: pa.Schema) -> pa.Field:
-    """The field with the type of the table's column, if its values do not fit that by themselves:
-    databases have fewer types, and SQLite has no dates."""
-    position = known.get_field_index(field.name)
-    if position < 0 or widens(field.type, known.field(position).type):
-        return field.with_nullable(True)
-    return known.field(position).with_nullable(True)
-
-
-def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        try:
-            columns.append(column if column.type == field.type else pc.cast(column, field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(
-                "values of the query do not fit the table's column", column=field.name,
-                found=str(column.type), expected=str(field.type), reason=str(error),
-            ) from error  # fmt: skip
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _parsed(checkpoint: str, kind: pa.DataType) -> Any:
