@@ -10,6 +10,7 @@ from pyhudi.ingest.databases.query_source import QuerySource as QuerySource
 from pyhudi.ingest.files.listing import DateFolders as DateFolders
 from pyhudi.ingest.files.source import FileSource as FileSource
 from pyhudi.ingest.kafka.kafka_source import KafkaSource as KafkaSource
+from pyhudi.ingest.message_formats.avro_messages import AvroFormat as AvroFormat
 from pyhudi.ingest.message_formats.json_messages import JsonFormat as JsonFormat
 from pyhudi.ingest.retries import Retries as Retries
 from pyhudi.ingest.source import REJECTED as REJECTED

@@ -54,9 +54,8 @@ class _Connection:
 class KafkaSource:
     """The messages of one topic.
 
-    servers: `host:port`, comma-separated.  format: `json`, `avro`, `json_schema`, `protobuf`,
-    `debezium`, `dms`, or a MessageFormat; registry: address of the schema registry, for formats
-    by name.
+    servers: `host:port`, comma-separated.  format: `json`, `avro` with a schema registry, or a
+    MessageFormat.  registry: address of the schema registry, for `avro`.
     start: where a table without a checkpoint begins: `earliest`, `latest`, a time, or the offset
     of each partition.  `latest` is found when the first batch is read.
     on_data_loss: what to do if messages after the checkpoint have expired, or the topic was

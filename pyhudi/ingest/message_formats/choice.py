@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.errors import OptionError
+from pyhudi.ingest.message_formats.avro_messages import AvroFormat
 from pyhudi.ingest.message_formats.json_messages import JsonFormat
 from pyhudi.ingest.message_formats.message_format import MessageFormat
 
-MESSAGE_FORMATS: Final = ("json",)
+MESSAGE_FORMATS: Final = ("json", "avro")
 
 
 def message_format(format: str | MessageFormat, registry: str | None = None) -> MessageFormat:
@@ -18,6 +19,8 @@ def message_format(format: str | MessageFormat, registry: str | None = None) -> 
     match format:
         case "json":
             return JsonFormat()
+        case "avro":
+            return AvroFormat(registry)
         case _:
             raise OptionError(
                 "unknown format of messages",
