@@ -269,3 +269,14 @@ def test_a_stream_follows_its_source_until_it_is_stopped(tmp_path: Path) -> None
     stream = Stream(FileSource(tmp_path / "in"), table, max_bytes=1)
     stream.run(continuous=True, interval_seconds=0.01, stop=stop, on_batch=on_batch)
     assert len(ids(table)) == 20
+
+
+def test_the_position_of_a_table_of_the_streamer_survives_its_upgrade(tmp_path: Path) -> None:
+    path = foreign(tmp_path, "mor_v3") / "mor_v3"
+    table = pyhudi.open_table(path)
+    assert table.checkpoint() == "stock_ticks,0:3336"
+    table.upgrade(to=6)
+    table = pyhudi.open_table(path, options={"hoodie.index.type": "BLOOM"})
+    one = table.scan(with_meta=False).to_arrow().slice(0, 1)
+    table.ingest(one, checkpoint="stock_ticks,0:3337", after="stock_ticks,0:3336")
+    assert pyhudi.open_table(path).checkpoint() == "stock_ticks,0:3337"
