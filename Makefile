@@ -8,6 +8,8 @@
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make azure    stores and a table on Azurite, fetched the first time
 # make postgres queries and changes of a real PostgreSQL as sources, if it is installed
+# make catalogs  entries in a real Hive Metastore 3.1 and 4.0, fetched the first time
+# make engines  tables found in a Hive Metastore and read by Trino and Hive
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
 # make spark-stores  tables on HDFS and S3, written and read by Spark; jars are fetched the first time
 # make spark-versions  tests/spark with PySpark 3.5, 4.0 and the newest 4.x, each in an environment of its own
@@ -39,7 +41,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
+.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -130,6 +132,13 @@ azure: build
 postgres: build
 	$(BIN)/python -m pytest -m postgres tests/ingest
 
+catalogs: build
+	$(BIN)/python -m pytest -p no:xdist -m catalogs tests/sync
+
+engines: build
+	$(BIN)/python -m pip install -q trino impyla
+	$(BIN)/python -m pytest -p no:xdist -m engines tests/sync
+
 hdfs: build
 	$(BIN)/python -m tests.support.hdfs --fetch
 	$(BIN)/python -m pytest -m hdfs tests/contracts tests/interop
@@ -195,7 +204,7 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs and not postgres' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not catalogs and not engines and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs and not postgres' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}

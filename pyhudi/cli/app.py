@@ -24,6 +24,7 @@ from pyhudi.cli import (
     tables,
     writes,
 )
+from pyhudi.cli.catalogs.sync import sync
 from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
 from pyhudi.cli.ingest.commands import ingest
@@ -72,6 +73,7 @@ for command in (
     report,
     top,
     serve,
+    sync,
     care.metadata,
     services.restore,
     care.services,

@@ -1,0 +1,35 @@
+"""`pyhudi sync`: registration of a table in a catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pyhudi.cli.command import Call, command
+
+
+@command("sync", example="sync trips --uri thrift://127.0.0.1:9083 --database lake", changes=True)
+@click.option("--catalog", type=click.Choice(["hive", "glue"]), default="hive", show_default=True,
+              help="A Hive Metastore, or the AWS Glue Data Catalog.")  # fmt: skip
+@click.option("--uri", metavar="URI", help="Of the Hive Metastore: thrift://host:9083.")
+@click.option("--database", metavar="NAME", help="Of the entry; default: the table's, or default.")
+@click.option("--table", metavar="NAME", help="Of the entry; default: the table's name.")
+@click.option("--region", metavar="NAME", help="Of AWS Glue.")
+def sync(
+    call: Call,
+    catalog: str,
+    uri: str | None,
+    database: str | None,
+    table: str | None,
+    region: str | None,
+) -> Any:
+    """Register a table in a catalog, or bring its entries up to date.
+
+    Entries are those of Apache Hudi's HiveSyncTool. --option accepts the hoodie.* options of
+    catalog sync.
+    """
+    report = call.table.sync(
+        catalog, uri=uri, database=database, table=table, region=region, dry_run=call.dry_run
+    )
+    return report.to_dict()

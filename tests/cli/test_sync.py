@@ -1,0 +1,44 @@
+"""`pyhudi sync` as a user calls it, with the metastore of the tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pyhudi.cli.app import run
+from tests.support.fake_metastore import metastore
+from tests.sync.test_entries import create
+
+
+def call(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        run(words)
+    output = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, output.out, output.err
+
+
+def test_a_table_is_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    create(tmp_path / "trips")
+    words = ["sync", str(tmp_path / "trips"), "--database", "lake", "--json"]
+    with metastore() as (uri, handler):
+        words += ["--option", f"hoodie.datasource.hive_sync.metastore.uris={uri}"]
+        planned = json.loads(call([*words, "--dry-run"], capsys)[1])
+        assert handler.tables == {} and planned["dry_run"]
+        done = json.loads(call(words, capsys)[1])
+        assert list(handler.tables) == [("lake", "trips")]
+    assert done["entries"][0]["partitions_added"] == 3
+    assert done["synced_instant"] == planned["synced_instant"]
+
+
+def test_a_metastore_that_is_away_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create(tmp_path / "trips")
+    words = ["sync", str(tmp_path / "trips"), "--uri", "thrift://127.0.0.1:1"]
+    code, _, errors = call(words, capsys)
+    assert code == 1 and "cannot be reached" in errors
+    code, _, errors = call([*words[:-1], "127.0.0.1:1"], capsys)
+    assert code == 2 and "not the address" in errors
