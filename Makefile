@@ -15,6 +15,7 @@
 # make spark-versions  tests/spark with PySpark 3.5, 4.0 and the newest 4.x, each in an environment of its own
 # make hbase    the HBase index on a real HBase, in turns with Apache Hudi's; fetched the first time
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
+# make engines-local  DuckDB, polars, DataFusion and Daft query tables of four million rows; Daft is fetched
 # make hudi-rs  hudi-rs 0.6, built by cargo, and pyhudi write and read the same tables in turns
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes;
@@ -41,7 +42,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9
+.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -113,6 +114,10 @@ interop: build
 
 faults: build
 	$(BIN)/python -m tests.index_faults --keys 2000000 --faults 3000 --seed $${SEED:-1}
+
+engines-local: build
+	$(BIN)/python -m pip install -q -e '.[daft]' --no-build-isolation
+	$(BIN)/python -m pytest -m 'slow or not slow' tests/engines tests/server
 
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md

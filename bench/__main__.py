@@ -39,6 +39,7 @@ SMALL: dict[str, list[str]] = {
     "table_lookup": ["--smoke"],
     "compaction": ["--smoke"],
     "hudi_rs": ["--smoke"],
+    "engines": ["--smoke"],
 }
 
 

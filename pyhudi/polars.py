@@ -1,8 +1,8 @@
 """Tables in polars: `scan` is a lazy frame of a snapshot, `sink` writes a lazy frame.
 
-polars hands the columns and the filter of a query down.  File slices that the filter rules out are
-skipped; polars' own Parquet reader reads base files on the local disk, less the rows that the logs
-replace; pyhudi reads the other rows.  One file slice after another is in memory.
+polars' own Parquet reader reads base files on the local disk, less the rows that the logs replace.
+pyhudi reads the other rows: polars hands the columns and the filter of a query down, slices that
+the filter rules out are skipped, and one file slice after another is in memory.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ import pyarrow as pa
 
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.polars_filter import arrow_filter
-from pyhudi.engines.snapshot_parts import CutFile, snapshot_parts
+from pyhudi.engines.snapshot_parts import CutFile, RestRows, rest_of, snapshot_parts
 from pyhudi.errors import UserError
 from pyhudi.read.scan import Scan
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.write.write_report import WriteReport
 
 if TYPE_CHECKING:
-    from polars import DataFrame, Expr, LazyFrame
+    from polars import DataFrame, Expr, LazyFrame, Schema
 
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite")
 _ROW: Final = "__pyhudi_row"
-_FILES_BYTES: Final = 64 << 20
-"""Base files without replaced rows are read together up to this size."""
+_AS_STORED: Final[dict[str, Any]] = {"glob": False, "hive_partitioning": False}
+SCANNED_FILES_MAX: Final = 2000
+"""polars opens all files of a frame in each query.  Of tables with more files pyhudi reads the
+rows: it opens those that partitions and statistics do not rule out."""
 
 
 def scan(
@@ -41,17 +43,14 @@ def scan(
 ) -> LazyFrame:
     """A lazy frame of a table's snapshot, which is chosen now.
 
-    table: a table, its path or URL.  as_of and mode: as for `Table.scan`.  Nothing but the
-    timeline and the file listing is read before the query runs.  Raises as `open_table` and
-    `Table.scan` do.
+    table: a table, its path or URL.  as_of and mode: as for `Table.scan`.  Reads the footers of
+    base files and merges the keys of logs; rows are read when the query runs.  Raises as
+    `open_table` and `Table.scan` do.
     """
-    from polars.io.plugins import register_io_source
-
     opened = table if isinstance(table, Table) else open_table(
         table, storage_options=storage_options
     )  # fmt: skip
-    source = _Source(opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned())
-    return register_io_source(source, schema=source.schema)
+    return _lazy_frame(opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned())
 
 
 def sink(
@@ -84,14 +83,51 @@ def sink(
     return report
 
 
+def _lazy_frame(scan: Scan) -> LazyFrame:
+    """The frame of a pinned scan: files that polars reads, and the rest."""
+    import polars
+    from polars.io.plugins import register_io_source
+
+    schema = polars.DataFrame(scan.schema.empty_table()).schema
+    parts = snapshot_parts(scan, native=len(scan.tasks) <= SCANNED_FILES_MAX)
+    paths = [*parts.whole, *(file.path for file in parts.cut)]
+    if paths and not _is_native(paths[0], schema):
+        parts = snapshot_parts(scan, native=False)
+    frames = []
+    if parts.whole:
+        frames.append(polars.scan_parquet(list(parts.whole), **_AS_STORED).select(list(schema)))
+    if parts.cut:
+        frames.append(_remaining(parts.cut).select(list(schema)))
+    if parts.rest is not None or not frames:
+        source = _Source(parts.rest or rest_of(scan), schema)
+        frames.append(register_io_source(source, schema=schema))
+    return frames[0] if len(frames) == 1 else polars.concat(frames)
+
+
+def _is_native(path: str, schema: Schema) -> bool:
+    """Whether polars reads a file with the types that it gives Arrow columns."""
+    import polars
+
+    stored = polars.scan_parquet(path, **_AS_STORED).collect_schema()
+    return all(stored.get(name) == kind for name, kind in schema.items())
+
+
+def _remaining(files: Sequence[CutFile]) -> LazyFrame:
+    """The rows of base files that the logs do not replace."""
+    import polars
+
+    masks = np.concatenate([file.mask for file in files])
+    remaining = polars.lit(polars.Series(np.logical_not(masks)))
+    paths = [file.path for file in files]
+    rows = polars.scan_parquet(paths, row_index_name=_ROW, **_AS_STORED)
+    return rows.filter(remaining.gather(polars.col(_ROW)))
+
+
 class _Source:
-    """The function that polars calls when a query runs."""
+    """The function that polars calls for the rows that pyhudi reads when a query runs."""
 
-    def __init__(self, scan: Scan) -> None:
-        import polars
-
-        self._scan = scan
-        self.schema = polars.DataFrame(scan.schema.empty_table()).schema
+    def __init__(self, rest: RestRows, schema: Schema) -> None:
+        self._rest, self._schema = rest, schema
 
     def __call__(
         self,
@@ -100,7 +136,7 @@ class _Source:
         rows: int | None,
         batch_rows: int | None,
     ) -> Iterator[DataFrame]:
-        names = list(self.schema) if columns is None else columns
+        names = list(self._schema) if columns is None else columns
         for frame in self._frames(names, predicate):
             if rows is None:
                 yield frame
@@ -111,60 +147,13 @@ class _Source:
                 return
 
     def _frames(self, names: Sequence[str], predicate: Expr | None) -> Iterator[DataFrame]:
-        """The rows that pass the predicate, in frames of at most some files or one slice."""
+        """The rows that pass the predicate, in frames of at most one slice."""
         import polars
 
         needed = {*names, *(() if predicate is None else predicate.meta.root_names())}
-        columns = [name for name in self.schema if name in needed] or list(self.schema)[:1]
-        where = None if predicate is None else arrow_filter(predicate, self._scan.schema)
-        parts = snapshot_parts(self._scan, columns=columns, where=where)
-        if not self._is_native([*parts.whole, *(file.path for file in parts.cut)], columns):
-            parts = snapshot_parts(self._scan, columns=columns, where=where, native=False)
-        for paths in _by_size(parts.whole):
-            yield _collected(polars.scan_parquet(paths, **_AS_STORED), names, predicate)
-        for file in parts.cut:
-            yield _collected(_remaining(file), names, predicate)
-        kinds = polars.Schema({name: self.schema[name] for name in columns})
-        for batch in parts.rest.to_batches() if parts.rest else ():
-            yield _collected(polars.DataFrame(batch).cast(kinds).lazy(), names, predicate)
-
-    def _is_native(self, paths: Sequence[str], columns: Sequence[str]) -> bool:
-        """Whether polars reads the files with the types that it gives Arrow columns."""
-        import polars
-
-        if not paths:
-            return True
-        stored = polars.scan_parquet(paths[0], **_AS_STORED).collect_schema()
-        return all(stored.get(name) == self.schema[name] for name in columns)
-
-
-_AS_STORED: Final[dict[str, Any]] = {"glob": False, "hive_partitioning": False}
-
-
-def _collected(rows: LazyFrame, names: Sequence[str], predicate: Expr | None) -> DataFrame:
-    chosen = rows if predicate is None else rows.filter(predicate)
-    return chosen.select(names).collect()
-
-
-def _remaining(file: CutFile) -> LazyFrame:
-    """The rows of a base file that the logs do not replace."""
-    import polars
-
-    remaining = polars.lit(polars.Series(np.logical_not(file.mask)))
-    rows = polars.scan_parquet(file.path, row_index_name=_ROW, **_AS_STORED)
-    return rows.filter(remaining.gather(polars.col(_ROW)))
-
-
-def _by_size(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Files in groups, each of at least one file."""
-    group: list[str] = []
-    total = 0
-    for path in paths:
-        size = os.path.getsize(path)
-        if group and total + size > _FILES_BYTES:
-            yield group
-            group, total = [], 0
-        group.append(path)
-        total += size
-    if group:
-        yield group
+        columns = [name for name in self._schema if name in needed] or list(self._schema)[:1]
+        where = None if predicate is None else arrow_filter(predicate, self._rest.schema)
+        kinds = polars.Schema({name: self._schema[name] for name in columns})
+        for batch in self._rest.narrowed(columns, where).to_batches():
+            frame = polars.DataFrame(batch).cast(kinds)
+            yield (frame if predicate is None else frame.filter(predicate)).select(names)

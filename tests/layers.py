@@ -36,7 +36,7 @@ LAYERS = (
     "api",
     "ingest",
     "engines",
-    "duckdb polars",
+    "daft datafusion duckdb polars",
     "server",
     "__init__",
     "spark",

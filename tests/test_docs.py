@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OWN_TESTS = ("integrations.md", "ingest.md", "catalogs.md")
 """Pages whose blocks run in tests of their areas."""
-COMPILED_ONLY = ("hdfs://", "Action.X")
-"""Blocks that name servers which are not here, or that are a sketch."""
+COMPILED_ONLY = ("hdfs://", "Action.X", "import daft")
+"""Blocks that name servers or libraries which are not here, or that are a sketch."""
 SCHEMA = pa.schema(
     [
         ("id", pa.string()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64()),

@@ -43,6 +43,7 @@ PROMISED_NAMES = {
 }
 SHARED_NAMES = {
     "ROWS",  # the option names of one area: options.registry joins those of all areas
+    "read",  # a data frame of Spark, or of Daft
     "sink",  # writes a lazy frame of polars, or a stream of Spark
     "create_table",  # the API on one machine and on Spark
     "open_table",

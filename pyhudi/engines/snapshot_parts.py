@@ -98,26 +98,27 @@ class RestRows:
         return dataset_of(self.narrowed)
 
 
+def rest_of(scan: Scan) -> RestRows:
+    """All rows of a scan, read by pyhudi."""
+    return RestRows(scan, frozenset(), frozenset())
+
+
 def snapshot_parts(
     scan: Scan,
     *,
-    columns: Sequence[str] | None = None,
-    where: pc.Expression | None = None,
     native: bool = True,
+    cut: bool = True,
 ) -> SnapshotParts:
     """Divide the rows of a scan without a filter, of one snapshot.
 
-    columns: those that are read; None: all of the scan.  where: base files and slices without
-    matching rows are left out, other rows of base files are not; the rest has only matching rows.
     Reads the footers of base files, and merges the keys of logs.  native: False leaves all rows to
-    pyhudi.
+    pyhudi; cut: False leaves slices with logs to pyhudi.
     """
     by_engine = native and scan.plan.where is None
-    if columns is not None or where is not None:
-        scan = scan.narrowed(columns, where)
     tasks = scan.tasks
     none: list[CutFile | None] = [None] * len(tasks)
-    found = LocalEngine().run(_base_file, tasks, label="split") if by_engine else none
+    split = _base_file if cut else _whole_file
+    found = LocalEngine().run(split, tasks, label="split") if by_engine else none
     known = [(task, file) for task, file in zip(tasks, found, strict=True) if file is not None]
     logged = frozenset(task.slice.group for task, _ in known if task.slice.logs)
     omitted = frozenset(task.slice.group for task, _ in known) - logged
@@ -128,6 +129,11 @@ def snapshot_parts(
         cut=tuple(file for _, file in known if len(file.replaced)),
         rest=rest,
     )
+
+
+def _whole_file(task: ReadTask) -> CutFile | None:
+    """The base file of a task that has no logs."""
+    return None if task.slice.logs else _base_file(task)
 
 
 def _base_file(task: ReadTask) -> CutFile | None:

@@ -25,7 +25,7 @@ def dataset_of(narrowed: Narrowed) -> Any:
     return _dataset_class()(narrowed)
 
 
-class _OverScans:
+class DatasetOverScans:
     """The Dataset interface, implemented by scans; it has no fragments."""
 
     def __init__(self, narrowed: Narrowed) -> None:
@@ -102,7 +102,7 @@ class _OverScans:
 def _dataset_class() -> Any:
     import pyarrow.dataset as ds  # slow to import
 
-    return type("ScanDataset", (_OverScans, ds.Dataset), {})
+    return type("ScanDataset", (DatasetOverScans, ds.Dataset), {})
 
 
 def _names(columns: Any) -> list[str] | None:
