@@ -37,7 +37,6 @@ def _kafka(**implied: str) -> SourceClass:
     return SourceClass("kafka", implied, families, limit_is_rows=True)
 
 
-_SQS: Final = SourceClass("sqs", {}, ("s3.source.", "source.cloud.", "source.s3incr."))
 SOURCES: Final[Mapping[str, SourceClass]] = {
     "ParquetDFSSource": _files("parquet"),
     "JsonDFSSource": _files("json"),
@@ -52,13 +51,13 @@ SOURCES: Final[Mapping[str, SourceClass]] = {
     "DebeziumSource": _kafka(format="avro", envelope="debezium"),
     "HoodieIncrSource": SourceClass("table", {}, ("source.hoodieincr.",)),
     "JdbcSource": SourceClass("query", {}, ("jdbc.",)),
-    "S3EventsSource": _SQS,
-    "S3EventsHoodieIncrSource": _SQS,
 }
 _OTHER_SOURCES: Final[Mapping[str, str]] = {
     "SqlSource": "JdbcSource for a query of a database, HoodieIncrSource for a table",
     "SqlFileBasedSource": "JdbcSource for a query of a database, HoodieIncrSource for a table",
     "HiveIncrPullSource": "HoodieIncrSource",
+    "S3EventsSource": "a file source on the bucket: s3://",
+    "S3EventsHoodieIncrSource": "a file source on the bucket: s3://",
     "GcsEventsSource": "a file source on the bucket: gs://",
     "GcsEventsHoodieIncrSource": "a file source on the bucket: gs://",
     "PulsarSource": "Kafka, or a source in Python",
