@@ -1,0 +1,194 @@
+"""How fast does a stream write a Kafka topic to a table, and how late are its rows?
+
+    python -m bench.ingest load --servers 127.0.0.1:9092 [--rows 2000000]
+    python -m bench.ingest latency --servers 127.0.0.1:9092 [--seconds 120]
+
+load: JSON of 200 bytes in 4 partitions, upserted into a merge-on-read table with a record index, in
+batches of 250,000; keys are updated 4 times each.  Beside it a loop that only consumes and takes
+the values, the limit of this client.  latency: 5,000 messages a second, a commit each second; from
+the time at which a message was produced until the commit of its batch is complete.
+Each part in a process of its own, so that the peaks of memory are its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka as kafka
+import numpy as np
+import pyarrow as pa
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import pyhudi
+from pyhudi.ingest import KafkaSource, Stream
+
+PARTITIONS = 4
+UPDATES = 4
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(), "ts": pa.int64(), "city": pa.string(), "rider": pa.string(),
+        "fare": pa.float64(), "note": pa.string(),
+    }
+)  # fmt: skip
+
+
+def message(number: int, keys: int, ts: int) -> bytes:
+    """About 200 bytes."""
+    key = number * 7919 % keys
+    return (
+        f'{{"id":"key-{key:012d}","ts":{ts},"city":"city-{key % 20}",'
+        f'"rider":"rider-{number % 10000:05d}","fare":{number % 10000 / 100},"note":"{"x" * 90}"}}'
+    ).encode()
+
+
+def new_topic(servers: str) -> str:
+    name = f"bench-{time.time_ns()}"
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+    return name
+
+
+def producer(servers: str, **settings: Any) -> Any:
+    return kafka.Producer(
+        {"bootstrap.servers": servers, "queue.buffering.max.messages": 2_000_000, **settings}
+    )
+
+
+def fill(servers: str, topic: str, rows: int) -> int:
+    """The mean size of a message in bytes."""
+    writer = producer(servers, **{"linger.ms": 50, "compression.type": "lz4"})
+    keys, size = rows // UPDATES, 0
+    for number in range(rows):
+        value = message(number, keys, number)
+        size += len(value)
+        writer.produce(topic, value, partition=number % keys % PARTITIONS)
+        if number % 50_000 == 0:
+            writer.flush()
+    assert writer.flush(120) == 0
+    return size // rows
+
+
+def consumed(servers: str, topic: str, rows: int) -> float:
+    """Seconds of a loop that takes the values of all messages."""
+    reader = kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False}
+    )
+    began, found = time.perf_counter(), 0
+    reader.assign([kafka.TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+    while found < rows:
+        found += len([m.value() for m in reader.consume(10_000, 1.0) if m.error() is None])
+    return time.perf_counter() - began
+
+
+def new_table(folder: str, **options: str) -> Any:
+    return pyhudi.create_table(
+        Path(folder) / "table", SCHEMA, record_key="id", ordering="ts", table_type="mor",
+        index="record", options=options,
+    )  # fmt: skip
+
+
+def written(servers: str, topic: str, rows: int, batch: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        table = new_table(folder)
+        stream = Stream(KafkaSource(servers, topic), table, max_rows=batch)
+        began, processor = time.perf_counter(), time.process_time()
+        peaks = [_peak_mb() for _ in stream.available()]
+        seconds = time.perf_counter() - began
+        found = table.count()
+    assert found == rows // UPDATES, found
+    return {
+        "seconds": round(seconds, 2), "rows_per_s": int(rows / seconds),
+        "processor_s": round(time.process_time() - processor, 2), "peaks_mb": peaks,
+    }  # fmt: skip
+
+
+def latency(servers: str, seconds: float, rate: int) -> dict[str, Any]:
+    topic, ended = new_topic(servers), threading.Event()
+    producing = threading.Thread(target=_pace, args=(servers, topic, seconds, rate, ended))
+    delays: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        table = new_table(folder)
+        newest: list[np.ndarray] = []
+
+        def remember(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+            table_of_batch = rows.read_all()
+            newest.append(table_of_batch["ts"].to_numpy())
+            return table_of_batch.to_reader()
+
+        def committed(report: Any) -> None:
+            delays.extend(time.time() - newest.pop() / 1e6)
+
+        stream = Stream(KafkaSource(servers, topic), table, transform=remember)
+        producing.start()
+        stream.run(continuous=True, interval_seconds=1.0, stop=ended.is_set, on_batch=committed)
+        producing.join()
+    p50, p95, p99 = (round(float(np.quantile(delays, q)), 2) for q in (0.5, 0.95, 0.99))
+    return {"rows": len(delays), "p50_s": p50, "p95_s": p95, "p99_s": p99, "peak_mb": _peak_mb()}
+
+
+def _peak_mb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def _pace(servers: str, topic: str, seconds: float, rate: int, ended: threading.Event) -> None:
+    """Messages whose ts is the time of their production, in microseconds."""
+    writer, number = producer(servers, **{"linger.ms": 5}), 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.monotonic()
+        for _ in range(rate // 20):
+            value = message(number, 1_000_000, time.time_ns() // 1000)
+            writer.produce(topic, value, partition=number % PARTITIONS)
+            number += 1
+        writer.poll(0)
+        time.sleep(max(0.0, began + 0.05 - time.monotonic()))
+    writer.flush(30)
+    time.sleep(3)
+    ended.set()
+
+
+def in_process(function: str, *arguments: object) -> Any:
+    """The result of a function of this module in a new process."""
+    call = f"import json, bench.ingest as b; print(json.dumps(b.{function}(*{arguments!r})))"
+    answer = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def load(servers: str, rows: int, batch: int, topic: str | None = None) -> None:
+    topic = topic or new_topic(servers)
+    size = fill(servers, topic, rows)
+    bare = [in_process("consumed", servers, topic, rows) for _ in range(2)]
+    found = in_process("written", servers, topic, rows, batch)
+    alone = rows / statistics.median(bare)
+    print(json.dumps({"rows": rows, "bytes": size, "consumer_rows_per_s": int(alone), **found}))
+    print("topic", topic)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("load", "latency"))
+    parser.add_argument("--servers", default="127.0.0.1:9092")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--batch", type=int, default=250_000)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--rate", type=int, default=5_000)
+    given = parser.parse_args()
+    if given.part == "load":
+        load(given.servers, given.rows, given.batch)
+    else:
+        print(json.dumps(in_process("latency", given.servers, given.seconds, given.rate)))
+
+
+if __name__ == "__main__":
+    main()
