@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyhudi.spark.session_format import disable as disable
     from pyhudi.spark.session_format import enable as enable
     from pyhudi.spark.stream_batches import foreach_batch as foreach_batch
+    from pyhudi.spark.streams.spark_stream import ingest as ingest
     from pyhudi.spark.table import SparkTable as SparkTable
     from pyhudi.spark.table import create_table as create_table
     from pyhudi.spark.table import open_table as open_table
@@ -31,6 +32,7 @@ _HOMES: Final = {
     "disable": "session_format",
     "enable": "session_format",
     "foreach_batch": "stream_batches",
+    "ingest": "streams.spark_stream",
     "open_table": "table",
     "read": "table",
     "register_views": "table",
