@@ -114,10 +114,14 @@ def default_parallelism(spark: SparkSession) -> int:
 
 def in_tasks_at_once(frame: DataFrame) -> DataFrame:
     """The frame with at most as many partitions as one machine runs at once, for functions over
-    Arrow batches: a task in Python has a fixed cost.  Unchanged on a cluster and over Connect."""
+    Arrow batches: a task in Python has a fixed cost.  Unchanged on a cluster, over Connect and
+    after a repartition."""
     spark = frame.sparkSession
     if is_connect(frame) or _LOCAL.fullmatch(str(spark.sparkContext.master)) is None:
         return frame
+    java: Any = frame._jdf
+    if "Repartition" in java.queryExecution().logical().nodeName():
+        return frame  # Spark would replace the partitions that the caller chose
     return frame.coalesce(default_parallelism(spark))
 
 
