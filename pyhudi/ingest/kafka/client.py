@@ -16,6 +16,8 @@ from pyhudi.errors import PyhudiError, SourceDataLostError, StorageError, UserEr
 
 _CHUNK: Final = 10_000
 """Messages of one call of the client."""
+_AHEAD_MAX: Final = 200_000
+"""Messages of a read that are stored for the next one."""
 _POLL_SECONDS: Final = 0.1
 _EARLIEST: Final = -2
 _LATEST: Final = -1
@@ -47,6 +49,8 @@ class TopicClient:
         self._kafka = _library()
         self._consumer = self._kafka.Consumer({**_DEFAULTS, **config}, logger=_LOG)
         self._position: dict[int, int] | None = None
+        self._ahead: list[Any] = []
+        self._ends_seen: dict[int, int] = {}
 
     def partitions(self) -> list[int]:
         """Raises UserError if the topic does not exist."""
@@ -78,17 +82,21 @@ class TopicClient:
                 raise self._error(entry.error, "offsets")
         return {entry.partition: entry.offset for entry in found}
 
-    def messages(self, start: Mapping[int, int], ends: Mapping[int, int]) -> TopicRead:
-        """The messages from `start` until each partition has reached `ends`, and some later ones.
+    def messages(
+        self, start: Mapping[int, int], ends: Mapping[int, int], *, is_exact: bool = False
+    ) -> TopicRead:
+        """The messages from `start` until each partition has reached `ends`.
 
+        is_exact: without it, some later messages too.
         Continues the previous call if that ended at `start`: the client has then read ahead.
         """
         position = dict(start)
         if position != self._position:
+            self._forget()
             parts = [self._kafka.TopicPartition(self._topic, p, o) for p, o in start.items()]
             self._consumer.assign(parts)
             self._position = position
-        return TopicRead(self, self._position, dict(ends))
+        return TopicRead(self, self._position, dict(ends), is_exact)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Report the position to the group of `group.id`."""
@@ -100,11 +108,15 @@ class TopicClient:
         self._consumer.close()
 
     def _take(self, limit: int) -> list[Any]:
+        if self._ahead:
+            taken, self._ahead = self._ahead[:limit], self._ahead[limit:]
+            return taken
         with self._broker("messages"):
             return list(self._consumer.consume(min(limit, _CHUNK), _POLL_SECONDS))
 
     def _forget(self) -> None:
-        self._position = None
+        """The next read assigns the partitions again."""
+        self._position, self._ahead, self._ends_seen = None, [], {}
 
     def _broker(self, what: str) -> _BrokerErrors:
         return _BrokerErrors(self, what)
@@ -154,9 +166,12 @@ class TopicRead:
     over offsets that have no message (of transactions and of compacted topics).
     """
 
-    def __init__(self, client: TopicClient, position: dict[int, int], ends: dict[int, int]) -> None:
-        self._client, self._ends = client, ends
+    def __init__(
+        self, client: TopicClient, position: dict[int, int], ends: dict[int, int], is_exact: bool
+    ) -> None:
+        self._client, self._ends, self._is_exact = client, ends, is_exact
         self.position = position
+        self._later: list[Any] = []
 
     @property
     def is_complete(self) -> bool:
@@ -168,7 +183,14 @@ class TopicRead:
         rows: in all.  size_bytes: of the values in all; one message is given in any case.
         Raises StorageError with `retryable` if expected messages do not arrive.
         """
+        try:
+            yield from self._taken(rows, size_bytes)
+        finally:
+            self._keep_later()
+
+    def _taken(self, rows: int, size_bytes: int | None) -> Iterator[list[Any]]:
         last = time.monotonic()
+        self._skip_to_ends()
         while rows > 0 and not self.is_complete:
             messages = self._without_events(self._client._take(rows))
             if messages and size_bytes is not None:
@@ -189,32 +211,55 @@ class TopicRead:
 
     def _within(self, messages: list[Any], left_bytes: int) -> list[Any]:
         """The first messages, without the last ones that exceed a limit by `-left_bytes`; these
-        are read again."""
+        are the first of the next read."""
         count = len(messages)
         while count > 1 and left_bytes < 0:
             count -= 1
             left_bytes += len(messages[count])
-        if count < len(messages):
-            for message in reversed(messages[count:]):
-                self.position[message.partition()] = message.offset()
-            self._client._forget()
+        rest = messages[count:]
+        for message in reversed(rest):
+            number = message.partition()
+            self._client._ends_seen.setdefault(number, self.position[number])
+            self.position[number] = message.offset()
+        self._later = [*rest, *self._later]
         return messages[:count]
 
     def _without_events(self, messages: list[Any]) -> list[Any]:
         data = [message for message in messages if message.error() is None]
-        self._advance(data)
         if len(data) < len(messages):
             for message in messages:
                 if message.error() is not None:
-                    self._event(message)  # the end of a partition follows its last message
+                    self._event(message)
+        if self._is_exact:
+            ends = self._ends
+            self._later += [m for m in data if m.offset() >= ends[m.partition()]]
+            data = [m for m in data if m.offset() < ends[m.partition()]]
+        self._advance(data)
+        self._skip_to_ends()
         return data
+
+    def _skip_to_ends(self) -> None:
+        """Move over offsets without messages at the ends of partitions."""
+        client = self._client
+        if not client._ends_seen:
+            return
+        waiting = {message.partition() for message in (*self._later, *client._ahead)}
+        for number in client._ends_seen.keys() - waiting:
+            self.position[number] = max(self.position[number], client._ends_seen.pop(number))
+
+    def _keep_later(self) -> None:
+        """Messages after the ends are the first of the next read, unless there are many."""
+        client = self._client
+        if len(self._later) > _AHEAD_MAX:
+            client._forget()
+        elif client._position is self.position:
+            client._ahead = [*self._later, *client._ahead]
 
     def _event(self, message: Any) -> None:
         error = message.error()
         codes = self._client._kafka.KafkaError
         if error.code() == codes._PARTITION_EOF:
-            number = message.partition()
-            self.position[number] = max(self.position[number], message.offset())
+            self._client._ends_seen[message.partition()] = message.offset()
         elif error.code() in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE) or error.fatal():
             self._client._forget()
             raise self._client._error(error, "messages")

@@ -128,7 +128,8 @@ class KafkaSource:
         broker does not answer.
         """
         start, ends = self._range(checkpoint)
-        taken = self._connected().messages(start.offsets, ends)
+        reached = limited(start.offsets, ends, limits.rows or MAX_ROWS)
+        taken = self._connected().messages(start.offsets, reached, is_exact=reached != ends)
         rows = TopicRows(self._connection.rows, schema)
         rejected = RejectedRows()
         tables, count = [], 0

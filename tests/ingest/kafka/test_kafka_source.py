@@ -19,6 +19,7 @@ from tests.ingest.kafka.topics import Broker, messages
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
 ALL = SourceLimits(None, None)
+TEN = SourceLimits(10, None)
 
 
 def made(folder: Path, **how: Any) -> Any:
@@ -225,14 +226,38 @@ def test_a_plan_has_the_same_share_of_each_partition(broker: Broker) -> None:
     assert found == [f"k{n:06}" for n in range(10)]
 
 
+def test_a_limit_of_rows_takes_the_same_messages_again(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.put(topic, messages(0, 200), partition=1)
+    broker.put(topic, messages(200, 200))
+    found = set()
+    for _ in range(3):
+        rows, checkpoint, _ = rows_of(KafkaSource(broker.servers, topic), None, TEN)
+        found.add((tuple(sorted(rows["id"].to_pylist())), checkpoint))
+    assert len(found) == 1
+
+
+def test_messages_that_were_read_ahead_are_given_once(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.put(topic, messages(0, 200), partition=1)
+    broker.put(topic, messages(200, 40))
+    source, checkpoint, found = KafkaSource(broker.servers, topic), None, []
+    while (batch := source.read(checkpoint, TEN, SCHEMA)) is not None:
+        found += batch.rows.read_all()["id"].to_pylist()
+        checkpoint = batch.checkpoint
+        broker.put(topic, messages(240 + len(found), 1) if len(found) < 50 else [])
+    assert len(found) == len(set(found))
+    assert {f"k{n:06}" for n in range(240)} < set(found)
+
+
 def test_limits_of_bytes_end_a_batch(broker: Broker) -> None:
     topic = broker.topic()
-    broker.put(topic, messages(0, 400, note="x" * 1000))
+    broker.put(topic, messages(0, 40, note="x" * 1000))
     source, checkpoint, sizes = KafkaSource(broker.servers, topic), None, []
     while (batch := source.read(checkpoint, SourceLimits(None, 1), SCHEMA)) is not None:
         sizes.append(batch.rows.read_all().num_rows)
         checkpoint = batch.checkpoint
-    assert sum(sizes) == 400
+    assert sizes == [1] * 40
 
 
 def test_the_position_is_reported_to_the_group(tmp_path: Path, broker: Broker) -> None:
