@@ -21,8 +21,10 @@ from typing import Any, Final
 EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "cli": ("rich", "the command pyhudi"),
     "connect": ("grpcio", "sessions of Spark Connect"),
+    "daft": ("daft", "pyhudi.daft.read()"),
     "dask": ("dask", "scan.to_dask()"),
     "databases": ("sqlalchemy", "ingest from databases"),
+    "datafusion": ("datafusion", "pyhudi.datafusion.register()"),
     "duckdb": ("duckdb", "queries of DuckDB"),
     "glue": ("boto3", "the AWS Glue catalog"),
     "hbase": ("happybase", "the HBase index"),
