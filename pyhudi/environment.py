@@ -40,6 +40,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "ray": ("ray", "scan.to_ray()"),
     "rocksdb": ("rocksdict", "the RocksDB index"),
     "spark": ("pyspark", "pyhudi.spark and format('pyhudi')"),
+    "sqs": ("boto3", "ingest from queues of S3 events"),
     "zookeeper": ("kazoo", "the ZooKeeper lock of Apache Hudi"),
 }
 """Extra -> the distribution that shows that it is installed, and what needs it."""

@@ -1,11 +1,14 @@
-"""Sources of tables and databases from properties, under the names of Apache Hudi's streamer."""
+"""Sources of tables, databases and queues from properties, with the names of Apache Hudi."""
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from typing import Final
 
+from pyhudi.errors import OptionError
 from pyhudi.ingest.databases.query_source import QuerySource
+from pyhudi.ingest.queues.s3_event_source import S3EventSource
 from pyhudi.ingest.source import RowSource
 from pyhudi.ingest.source_registry import needed
 from pyhudi.ingest.table_source import TableSource
@@ -34,4 +37,40 @@ def query_from(properties: Mapping[str, str]) -> RowSource:
         needed(properties, "jdbc.url", of="query").removeprefix("jdbc:"),
         needed(properties, "jdbc.table.name", of="query"),
         incremental=needed(properties, column, of="query") if is_incremental else None,
+    )
+
+
+def s3_events_from(properties: Mapping[str, str]) -> RowSource:
+    """The source `s3-events`: properties `s3.source.queue.*`, and those of `source.cloud.data.*`
+    and `source.s3incr.*` that select objects."""
+    queue, cloud, incr = "s3.source.queue.", "source.cloud.data.", "source.s3incr."
+    for name in (queue + "fs", incr + "fs.prefix"):
+        if properties.get(name, "s3").lower().removesuffix("://") not in ("s3", "s3a", "s3n"):
+            raise OptionError(
+                "a queue of S3 names objects of S3", option=f"hoodie.streamer.{name}",
+                value=properties[name],
+            )  # fmt: skip
+
+    def of(name: str, other: str = "", default: str = "") -> str:
+        return (properties.get(cloud + name) or properties.get(incr + other) or default).strip()
+
+    hidden = properties.get(queue + "visibility.timeout")
+    form = properties.get(cloud + "datafile.format")
+    starts = of("ignore.relpath.prefix", "ignore.key.prefix")
+    part = of("ignore.relpath.substring", "ignore.key.substring")
+    excluded = [starts and glob.escape(starts) + "*", part and f"*{glob.escape(part)}*"]
+    _ = properties.get(queue + "max.messages.per.request")
+    return S3EventSource(
+        needed(properties, queue + "url", of="s3-events"),
+        format=form or properties.get("format") or properties.get("source.hoodieincr.file.format"),
+        prefix=of("select.relpath.prefix", "key.prefix"),
+        pattern="*" + glob.escape(of("select.file.extension")),
+        excluded=[each for each in excluded if each],
+        delimiter=properties.get("csv.sep", ","),
+        header=properties.get("csv.header", "true").lower() == "true",
+        max_messages=int(properties.get(queue + "max.messages.per.batch", "1000")),
+        wait_seconds=int(properties.get(queue + "long.poll.wait", "1")),
+        visibility_seconds=None if hidden is None else int(hidden),
+        skip_missing=of("check.file.exists", "check.file.exists", "false").lower() == "true",
+        region=properties.get(queue + "region"),
     )

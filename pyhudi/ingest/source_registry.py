@@ -30,6 +30,7 @@ _BUILT_IN: Final[Mapping[str, str]] = {
     "query": "pyhudi.ingest.source_factories:query_from",
     "table": "pyhudi.ingest.source_factories:table_from",
     "files": "pyhudi.ingest.source_registry:files_from",
+    "s3-events": "pyhudi.ingest.source_factories:s3_events_from",
     "kafka": "pyhudi.ingest.kafka.kafka_properties:kafka_from",
 }
 

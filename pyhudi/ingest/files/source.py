@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.errors import OptionError, UserError
-from pyhudi.formats.schema_conform import Loss, conform
+from pyhudi.errors import OptionError
 from pyhudi.ingest.files.csv_rows import CsvDialect
-from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, file_batches, file_facts
+from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, file_facts
 from pyhudi.ingest.files.listing import DateFolders, FileSelection, ListedFile, found_files
 from pyhudi.ingest.files.order import FilePosition, file_position
+from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema
 from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.path_remap import copy_file
@@ -108,11 +107,11 @@ class FileSource:
         chosen, facts = self._sized(self._first(position, limits.bytes), position, limits, schema)
         if not chosen:
             return None
-        common = _common_schema([fact.schema for fact in facts])
+        common = common_schema([fact.schema for fact in facts])
         splits = [FileSplit(self._fs, file.path, self._format, common) for file in chosen]
         rejected = RejectedRows()
         return SourceBatch(
-            pa.RecordBatchReader.from_batches(common, _chained(splits, rejected)),
+            pa.RecordBatchReader.from_batches(common, chained_rows(splits, rejected)),
             position.checkpoint(chosen),
             rejected=rejected,
             committed=partial(self._finish, [file.path for file in chosen]),
@@ -174,27 +173,6 @@ class FileSource:
         self._fs.delete(paths)
 
 
-@dataclass(frozen=True, slots=True)
-class FileSplit:
-    """The rows of one file.  schema: of the batch."""
-
-    fs: FileSystem
-    path: str
-    format: FileFormat
-    schema: pa.Schema
-
-    def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
-        opened = partial(self.fs.arrow_file, self.path)
-        for batch in file_batches(opened, self.path, self.format, self.schema, rejected):
-            rows = conform(pa.Table.from_batches([batch]), self.schema, loss=Loss.REFUSED)
-            yield from rows.to_batches()
-
-
-def _chained(splits: Iterable[FileSplit], rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
-    for split in splits:
-        yield from split.read(rejected)
-
-
 def _within(files: list[ListedFile], position: FilePosition, limit: int | None) -> list[ListedFile]:
     """The first files up to the limit of bytes, with all of the unit of the last of them."""
     files.sort(key=lambda file: (position.unit(file), file.path))
@@ -205,14 +183,6 @@ def _within(files: list[ListedFile], position: FilePosition, limit: int | None) 
         if number and is_full and position.unit(file) != position.unit(files[number - 1]):
             return files[:number]
     return files
-
-
-def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    try:
-        found = pa.unify_schemas(schemas, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UserError("the files of a batch have different columns", reason=str(error)) from error
-    return found.remove_metadata()
 
 
 def _copy(source: FileSystem, target: FileSystem, path: str) -> None:

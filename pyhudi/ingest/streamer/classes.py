@@ -37,6 +37,10 @@ def _kafka(**implied: str) -> SourceClass:
     return SourceClass("kafka", implied, families, limit_is_rows=True)
 
 
+_S3_EVENTS: Final = SourceClass(
+    "s3-events", {}, ("s3.source.", "source.cloud.", "source.s3incr.", "source.hoodieincr.", "csv.")
+)
+
 SOURCES: Final[Mapping[str, SourceClass]] = {
     "ParquetDFSSource": _files("parquet"),
     "JsonDFSSource": _files("json"),
@@ -51,13 +55,13 @@ SOURCES: Final[Mapping[str, SourceClass]] = {
     "DebeziumSource": _kafka(format="avro", envelope="debezium"),
     "HoodieIncrSource": SourceClass("table", {}, ("source.hoodieincr.",)),
     "JdbcSource": SourceClass("query", {}, ("jdbc.",)),
+    "S3EventsSource": _S3_EVENTS,
+    "S3EventsHoodieIncrSource": _S3_EVENTS,
 }
 _OTHER_SOURCES: Final[Mapping[str, str]] = {
     "SqlSource": "JdbcSource for a query of a database, HoodieIncrSource for a table",
     "SqlFileBasedSource": "JdbcSource for a query of a database, HoodieIncrSource for a table",
     "HiveIncrPullSource": "HoodieIncrSource",
-    "S3EventsSource": "a file source on the bucket: s3://",
-    "S3EventsHoodieIncrSource": "a file source on the bucket: s3://",
     "GcsEventsSource": "a file source on the bucket: gs://",
     "GcsEventsHoodieIncrSource": "a file source on the bucket: gs://",
     "PulsarSource": "Kafka, or a source in Python",

@@ -50,7 +50,8 @@ _KAFKA: Final = "source.kafka."
 _DFS: Final = "source.dfs."
 _INCR: Final = "source.hoodieincr."
 _CLOUD: Final = "source.cloud."
-_S3: Final = "s3.source."
+_S3: Final = "s3.source.queue."
+_S3INCR: Final = "source.s3incr."
 _SCHEMA: Final = "schemaprovider."
 _POST: Final = "source.json.kafka.post.processor."
 _SCHEMA_POST: Final = "schemaprovider.schema_post_processor."
@@ -144,20 +145,34 @@ ROWS: Final[tuple[Row, ...]] = (
     *_no("queries of Spark SQL are not a source", "a database source, or a table source",
          "source.sql.file", "source.sql.checkpoint.emit"),
     # cloud stores
-    *_no("queues of new objects are not a source", "a file source on the bucket: s3://",
-         *(_S3 + name for name in (
-             "queue.url", "queue.region", "queue.fs", "queue.long.poll.wait",
-             "queue.max.messages.per.batch", "queue.max.messages.per.request",
-             "queue.visibility.timeout")),
-         *(_CLOUD + name for name in (
-             "data.select.relpath.prefix", "data.select.relative.path.regex",
-             "data.ignore.relpath.prefix", "data.ignore.relpath.substring",
-             "data.select.file.extension", "data.datafile.format", "meta.batch.size",
-             "meta.max.num.messages.per.sync", "meta.max.fetch.time.per.sync.secs",
-             "data.max.files.per.sync", "data.check.file.exists", "meta.ack")),
-         *("source.s3incr." + name for name in (
-             "fs.prefix", "key.prefix", "ignore.key.prefix", "ignore.key.substring",
-             "check.file.exists"))),
+    *_rows(TEXT, "URL of the queue of S3 events", _S3 + "url"),
+    *_rows(TEXT, "region of the queue; default: that of its URL", _S3 + "region"),
+    *_rows(TEXT, "s3, s3a or s3n", _S3 + "fs", _S3INCR + "fs.prefix"),
+    *_rows(count(0, 20), "seconds to wait for a message; default 1", _S3 + "long.poll.wait"),
+    *_rows(count(1), "messages of a batch at most; default 1000", _S3 + "max.messages.per.batch"),
+    *_rows(count(1, 10), "a request receives as many as the batch lacks, at most 10",
+           _S3 + "max.messages.per.request"),
+    *_rows(count(0, 43_200), "seconds for which received messages are hidden; default: as the "
+           "queue says", _S3 + "visibility.timeout"),
+    *_rows(TEXT, "only objects whose keys begin with it",
+           _CLOUD + "data.select.relpath.prefix", _S3INCR + "key.prefix"),
+    *_rows(TEXT, "no objects whose keys begin with it",
+           _CLOUD + "data.ignore.relpath.prefix", _S3INCR + "ignore.key.prefix"),
+    *_rows(TEXT, "no objects whose keys contain it",
+           _CLOUD + "data.ignore.relpath.substring", _S3INCR + "ignore.key.substring"),
+    *_rows(TEXT, "only objects whose keys end with it", _CLOUD + "data.select.file.extension"),
+    *_rows(words("parquet", "arrow", "avro", "orc", "csv", "json"),
+           "format of the objects; default: by their suffixes", _CLOUD + "data.datafile.format"),
+    *_rows(FLAG, "true leaves out objects that no longer exist, with a warning; false: an error",
+           _CLOUD + "data.check.file.exists", _S3INCR + "check.file.exists"),
+    *_no("keys are selected by prefix and suffix", "hoodie.streamer.source.cloud.data.select."
+         "file.extension", _CLOUD + "data.select.relative.path.regex", harmless=("",)),
+    *_no("a batch ends at its messages and bytes",
+         "hoodie.streamer.s3.source.queue.max.messages.per.batch",
+         _CLOUD + "data.max.files.per.sync"),
+    *_no("Google Cloud Pub/Sub is not a source", "a file source on the bucket: gs://",
+         *(_CLOUD + "meta." + name for name in (
+             "batch.size", "max.num.messages.per.sync", "max.fetch.time.per.sync.secs", "ack"))),
     *_no("options of Spark's readers", "the options of the source",
          _CLOUD + "data.datasource.options", "source.s3incr.spark.datasource.options",
          harmless=("{}",)),

@@ -1,0 +1,1 @@
+"""Queues of messages that name new objects of a store."""
