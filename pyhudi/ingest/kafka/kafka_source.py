@@ -24,7 +24,7 @@ from pyhudi.ingest.kafka.topic_rows import (
     joined,
     with_message_columns,
 )
-from pyhudi.ingest.message_formats.choice import message_format
+from pyhudi.ingest.message_formats.choice import message_format, null_values_of
 from pyhudi.ingest.message_formats.message_format import MessageFormat
 from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
 
@@ -54,14 +54,15 @@ class _Connection:
 class KafkaSource:
     """The messages of one topic.
 
-    servers: `host:port`, comma-separated.  format: `json`, `avro` with a schema registry, or a
-    MessageFormat.  registry: address of the schema registry, for `avro`.
+    servers: `host:port`, comma-separated.  format: `json`, `avro` with a schema registry,
+    `debezium` (in Avro with a registry, else in JSON), or a MessageFormat.  registry: address of
+    the schema registry.
     start: where a table without a checkpoint begins: `earliest`, `latest`, a time, or the offset
     of each partition.  `latest` is found when the first batch is read.
     on_data_loss: what to do if messages after the checkpoint have expired, or the topic was
     created again: `error`, or continue at the `earliest` or `latest` message.
-    null_values: of messages whose value is null: `reject`, `skip`, or `delete` the row whose
-    `key_columns` are the key of the message (as text, or by `key_format`).
+    null_values: of messages whose value is null: `reject`, `skip` (the default of `debezium`), or
+    `delete` the row whose `key_columns` are the key of the message (as text, or by `key_format`).
     columns: of `offset`, `partition`, `timestamp`, `key`, `headers`: added to the rows as
     `_hoodie_kafka_source_offset` and so on.
     group: to which the position is reported after each commit, for tools that show lag.
@@ -97,9 +98,10 @@ class KafkaSource:
                 "unknown treatment of lost data", on_data_loss=on_data_loss,
                 hint="use " + ", ".join(_ON_DATA_LOSS),
             )  # fmt: skip
+        decoded = message_format(format, registry)
         settings = RowSettings(
-            message_format(format, registry),
-            null_values or ("delete" if key_columns else "reject"),
+            decoded,
+            null_values or ("delete" if key_columns else null_values_of(decoded)),
             tuple(key_columns),
             None if key_format is None else message_format(key_format, registry),
             tuple(columns),

@@ -9,7 +9,7 @@ Messages with the same schema are decoded at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,11 +49,15 @@ class AvroFormat:
 
 
 class AvroDecoder:
-    """Raises the errors of the registry other than that of an unknown number."""
+    """Raises the errors of the registry other than that of an unknown number.
 
-    def __init__(self, form: AvroFormat) -> None:
+    prepared: changes the text of a schema before it is used.
+    """
+
+    def __init__(self, form: AvroFormat, prepared: Callable[[str], str] = str) -> None:
+        self._prepared = prepared
         self._registry = None if form.registry is None else SchemaRegistry(form.registry)
-        self._given = None if form.schema is None else _codec(form.schema)
+        self._given = None if form.schema is None else AvroCodec(prepared(form.schema))
         self._codecs: dict[int, AvroCodec] = {}
 
     def decode(self, values: pa.Array) -> DecodedMessages:
@@ -104,7 +108,7 @@ class AvroDecoder:
     def _by_number(self, number: int) -> AvroCodec:
         assert self._registry is not None
         if number not in self._codecs:
-            self._codecs[number] = _codec(self._registry.schema(number))
+            self._codecs[number] = AvroCodec(self._prepared(self._registry.schema(number)))
         return self._codecs[number]
 
 
@@ -124,7 +128,3 @@ def _decoded(
         half = len(datums) // 2
         yield from _decoded(codec, datums.slice(0, half), where[:half], failures)
         yield from _decoded(codec, datums.slice(half), where[half:], failures)
-
-
-def _codec(schema: str) -> AvroCodec:
-    return AvroCodec(schema)

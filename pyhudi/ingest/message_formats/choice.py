@@ -6,14 +6,18 @@ from typing import Final
 
 from pyhudi.errors import OptionError
 from pyhudi.ingest.message_formats.avro_messages import AvroFormat
+from pyhudi.ingest.message_formats.debezium_messages import DebeziumFormat
 from pyhudi.ingest.message_formats.json_messages import JsonFormat
 from pyhudi.ingest.message_formats.message_format import MessageFormat
 
-MESSAGE_FORMATS: Final = ("json", "avro")
+MESSAGE_FORMATS: Final = ("json", "avro", "debezium")
 
 
 def message_format(format: str | MessageFormat, registry: str | None = None) -> MessageFormat:
-    """registry: address of a schema registry.  Raises OptionError for an unknown name."""
+    """registry: address of a schema registry; with it, values in envelopes of Debezium are Avro.
+
+    Raises OptionError for an unknown name.
+    """
     if not isinstance(format, str):
         return format
     match format:
@@ -21,9 +25,16 @@ def message_format(format: str | MessageFormat, registry: str | None = None) -> 
             return JsonFormat()
         case "avro":
             return AvroFormat(registry)
+        case "debezium":
+            return DebeziumFormat() if registry is None else DebeziumFormat(AvroFormat(registry))
         case _:
             raise OptionError(
                 "unknown format of messages",
                 format=format,
                 hint="use " + ", ".join(MESSAGE_FORMATS),
             )
+
+
+def null_values_of(form: MessageFormat) -> str:
+    """What null values of the format are, unless stated: of NULL_VALUES of the topic's rows."""
+    return "skip" if isinstance(form, DebeziumFormat) else "reject"

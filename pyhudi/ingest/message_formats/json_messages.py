@@ -104,27 +104,37 @@ class JsonDecoder:
         return rows
 
     def _target(self, field: pa.Field) -> pa.DataType:
-        known = self._schema.get_field_index(field.name)
-        return self._schema.field(known).type if known >= 0 else field.type
+        return self._known(field.name) or field.type
 
     def _parsed(self, lines: _Lines) -> pa.Table:
         rows = lines.read(self._explicit, ignores_new=self._ignores_new)
         if self._is_closed:
             return rows.select([n for n in rows.schema.names if n in self._schema.names])
-        times = {
-            field.name: text
+        times = [
+            pa.field(field.name, text)
             for field in rows.schema
-            if self._schema.get_field_index(field.name) < 0
-            and (text := _with_text_for_times(field.type)) != field.type
-        }
+            if (text := _text_of_times(field.type, self._known(field.name))) is not None
+        ]
         if not times:
             return rows
-        self._explicit.update(times)  # the parser takes text that looks like a time for one
+        # the parser takes text that looks like a time for one
+        both = [pa.schema(list(self._explicit.items())), pa.schema(times)]
+        merged = pa.unify_schemas(both, promote_options="permissive")
+        self._explicit = {field.name: field.type for field in merged}
         return lines.read(self._explicit, ignores_new=self._ignores_new)
+
+    def _known(self, name: str) -> pa.DataType | None:
+        place = self._schema.get_field_index(name)
+        return self._schema.field(place).type if place >= 0 else None
 
     def _learn(self, schema: pa.Schema) -> None:
         """Raises SchemaError for a new field whose type does not fit its earlier values."""
-        fields = [field for field in schema if self._schema.get_field_index(field.name) < 0]
+        fields = [
+            field
+            for field in schema
+            if (known := self._known(field.name)) is None
+            or (pt.is_struct(known) and known != field.type)
+        ]
         if not fields:
             return
         try:
@@ -176,11 +186,27 @@ def _check_objects(values: pa.Array, lengths: np.ndarray) -> None:
             raise pa.ArrowInvalid("not a JSON object")
 
 
-def _with_text_for_times(kind: pa.DataType) -> pa.DataType:
-    if pt.is_timestamp(kind):
+def _text_of_times(found: pa.DataType, known: pa.DataType | None) -> pa.DataType | None:
+    """The type of the times in values without a type of the table, as text; None: no times.
+
+    Of a struct only its fields with times are in the type: the others get that of their values.
+    """
+    if pt.is_struct(found) and (known is None or pt.is_struct(known)):
+        fields = [(field.name, field.type, _field_type(known, field.name)) for field in found]
+        texts = [(name, _text_of_times(kind, old)) for name, kind, old in fields]
+        times = [pair for pair in texts if pair[1] is not None]
+        return pa.struct(times) if times else None
+    if known is not None:
+        return None
+    if pt.is_timestamp(found):
         return pa.string()
-    if pt.is_list(kind):
-        return pa.list_(_with_text_for_times(kind.value_type))
-    if pt.is_struct(kind):
-        return pa.struct([(field.name, _with_text_for_times(field.type)) for field in kind])
-    return kind
+    if pt.is_list(found):
+        item = _text_of_times(found.value_type, None)
+        return None if item is None else pa.list_(item)
+    return None
+
+
+def _field_type(struct: pa.DataType | None, name: str) -> pa.DataType | None:
+    if struct is None or struct.get_field_index(name) < 0:
+        return None
+    return struct.field(name).type

@@ -43,7 +43,7 @@ def converted(column: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.Chu
     if column.type.equals(target):
         return column
     chunks = [_converted(chunk, target, name) for chunk in column.chunks]
-    return pa.chunked_array(chunks, target)
+    return pa.chunked_array(chunks, chunks[0].type if chunks else target)
 
 
 def _converted(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:

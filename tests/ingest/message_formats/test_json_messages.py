@@ -127,3 +127,13 @@ def test_a_long_message_is_read() -> None:
 def test_map_columns_are_refused() -> None:
     with pytest.raises(SchemaError, match="map column"):
         decoded([{}], pa.schema([("m", pa.map_(pa.string(), pa.int64()))]))
+
+
+def test_new_fields_of_a_struct_column_are_read() -> None:
+    schema = pa.schema([("s", pa.struct([("at", pa.date32())]))])
+    values = [{"s": {"at": 19724, "n": 1, "t": "2024-01-02"}}, {"s": None}]
+    found = decoded(values, schema)
+    assert found.rows["s"].to_pylist() == [
+        {"at": date(2024, 1, 2), "n": 1, "t": "2024-01-02"}, None,
+    ]  # fmt: skip
+    assert not found.failures

@@ -1,0 +1,179 @@
+"""Changes of Debezium as rows: the image of the row, and columns of the change.
+
+Names and values of the columns are those of Apache Hudi's PostgresDebeziumSource and
+MysqlDebeziumSource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import SchemaError
+from pyhudi.ingest.message_formats.message_format import DecodedMessages, MessageFailure
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """A column of the change.  path: of its value in the envelope."""
+
+    name: str
+    path: tuple[str, ...]
+    kind: pa.DataType
+
+
+_COMMON: Final = (
+    _Copied("_change_operation_type", ("op",), pa.string()),
+    _Copied("_upstream_event_processed_ts_ms", ("ts_ms",), pa.int64()),
+    _Copied("db_shard_source_partition", ("source", "name"), pa.string()),
+    _Copied("_event_origin_ts_ms", ("source", "ts_ms"), pa.int64()),
+)
+_POSTGRESQL: Final = (
+    *_COMMON,
+    _Copied("_event_tx_id", ("source", "txId"), pa.int64()),
+    _Copied("_event_lsn", ("source", "lsn"), pa.int64()),
+    _Copied("_event_xmin", ("source", "xmin"), pa.int64()),
+)
+_MYSQL: Final = (
+    *_COMMON,
+    _Copied("_event_bin_file", ("source", "file"), pa.string()),
+    _Copied("_event_pos", ("source", "pos"), pa.int64()),
+    _Copied("_event_row", ("source", "row"), pa.int32()),
+)
+_SEQUENCE: Final = "_event_seq"
+_COLUMNS: Final[Mapping[str, tuple[_Copied, ...]]] = {
+    "postgresql": _POSTGRESQL,
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+}
+"""By `source.connector`."""
+CHANGE_COLUMNS: Final = frozenset(
+    {_SEQUENCE, *(column.name for columns in _COLUMNS.values() for column in columns)}
+)
+_IMAGES: Final[Mapping[str, str]] = {"c": "after", "r": "after", "u": "after", "d": "before"}
+"""By `op`: the image that is the row."""
+
+
+def envelope_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of envelopes.  schema: of the table, whose columns type the images."""
+    image = pa.struct([field for field in schema if field.name not in CHANGE_COLUMNS])
+    copied = {c.path: c.kind for columns in _COLUMNS.values() for c in columns}
+    source = [(path[1], kind) for path, kind in copied.items() if len(path) == 2]
+    return pa.schema(
+        [
+            ("before", image),
+            ("after", image),
+            ("source", pa.struct([("connector", pa.string()), *source])),
+            *((path[0], kind) for path, kind in copied.items() if len(path) == 1),
+        ]
+    )
+
+
+def rows_of_changes(envelopes: pa.Table, places: np.ndarray) -> DecodedMessages:
+    """Changes as rows, in their order; changes without a row are failures.
+
+    envelopes: columns `op`, `before`, `after`, `source`, `ts_ms`; absent ones count as null.
+    Raises SchemaError for images with columns of no common type.
+    """
+    ops = _texts(_column(envelopes, ("op",)))
+    connectors = _texts(_column(envelopes, ("source", "connector")))
+    reasons: dict[int, str] = {}
+    tables, found = [], []
+    for op, connector in _pairs(ops, connectors):
+        chosen = np.flatnonzero(_equal(ops, op) & _equal(connectors, connector))
+        if op not in _IMAGES or connector not in _COLUMNS:
+            reasons.update(dict.fromkeys(chosen.tolist(), _unknown(op, connector)))
+            continue
+        image = _column(envelopes, (_IMAGES[op],)).take(pa.array(chosen))
+        is_row = _is_row(image)
+        reasons.update(dict.fromkeys(chosen[~is_row].tolist(), _imageless(op)))
+        if is_row.any():
+            chosen = chosen[is_row]
+            changes = envelopes.take(pa.array(chosen))
+            tables.append(_rows(changes, image.filter(pa.array(is_row)), _COLUMNS[connector]))
+            found.append(chosen)
+    failures = [MessageFailure(int(places[n]), reasons[n]) for n in sorted(reasons)]
+    return _in_order(tables, found, places, failures)
+
+
+def _rows(envelopes: pa.Table, image: pa.StructArray, columns: tuple[_Copied, ...]) -> pa.Table:
+    values = {column.name: _column(envelopes, column.path).cast(column.kind) for column in columns}
+    if columns is _MYSQL:
+        number = pc.replace_substring_regex(values["_event_bin_file"], r"^.*\.", "")
+        position = values["_event_pos"].cast(pa.string())
+        values[_SEQUENCE] = pc.binary_join_element_wise(number, position, ".")
+    rows = pa.Table.from_struct_array(image)
+    values = {name: array for name, array in values.items() if name not in rows.schema.names}
+    return pa.table([*values.values(), *rows.columns], [*values, *rows.schema.names])
+
+
+def _in_order(
+    tables: list[pa.Table],
+    found: list[np.ndarray],
+    places: np.ndarray,
+    failures: list[MessageFailure],
+) -> DecodedMessages:
+    if not tables:
+        return DecodedMessages(pa.table({}), np.empty(0, np.int64), failures)
+    try:
+        rows = pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise SchemaError(
+            "the images of changes have columns without a common type", reason=str(error),
+            hint="add the column to the table, which types it",
+        ) from error  # fmt: skip
+    where = np.concatenate(found)
+    order = np.argsort(where, kind="stable")
+    return DecodedMessages(rows.take(pa.array(order)), places[where[order]], failures)
+
+
+def _column(envelopes: pa.Table, path: tuple[str, ...]) -> pa.Array:
+    """The values of a field; nulls if the envelopes lack it."""
+    if path[0] not in envelopes.schema.names:
+        return pa.nulls(envelopes.num_rows)
+    array = envelopes.column(path[0]).combine_chunks()
+    for name in path[1:]:
+        if not pt.is_struct(array.type) or array.type.get_field_index(name) < 0:
+            return pa.nulls(envelopes.num_rows)
+        array = pc.struct_field(array, name)
+    return array
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Without nulls: the empty text, also for values of other types."""
+    if not pt.is_string(values.type):
+        return pa.repeat("", len(values))
+    return pc.fill_null(values, "")
+
+
+def _pairs(ops: pa.Array, connectors: pa.Array) -> list[tuple[str, str]]:
+    both = pa.table({"op": ops, "connector": connectors})
+    distinct = both.group_by(["op", "connector"]).aggregate([])
+    return list(zip(distinct["op"].to_pylist(), distinct["connector"].to_pylist(), strict=True))
+
+
+def _equal(values: pa.Array, value: str) -> np.ndarray:
+    return np.asarray(pc.equal(values, value))
+
+
+def _is_row(image: pa.Array) -> np.ndarray:
+    return np.asarray(
+        image.is_valid() if pt.is_struct(image.type) else pa.repeat(False, len(image))
+    )
+
+
+def _unknown(op: str, connector: str) -> str:
+    if op not in _IMAGES:
+        return f"not a change of a row: op is {op!r}, not one of " + ", ".join(_IMAGES)
+    return f"source.connector is {connector!r}, not one of " + ", ".join(_COLUMNS)
+
+
+def _imageless(op: str) -> str:
+    reason = f"the change has no {_IMAGES[op]} image"
+    return reason + (": set REPLICA IDENTITY of the table" if op == "d" else "")
