@@ -9,7 +9,7 @@
 # make azure    stores and a table on Azurite, fetched the first time
 # make postgres queries and changes of a real PostgreSQL as sources, if it is installed
 # make catalogs  entries in a real Hive Metastore 3.1 and 4.0, fetched the first time
-# make engines  tables found in a Hive Metastore and read by Trino and Hive
+# make engines  tables found in a Hive Metastore and read by Trino, Hive, Flink and Spark SQL
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
 # make spark-stores  tables on HDFS and S3, written and read by Spark; jars are fetched the first time
 # make spark-versions  tests/spark with PySpark 3.5, 4.0 and the newest 4.x, each in an environment of its own

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -109,6 +109,36 @@ def hive(register: Callable[[str], T]) -> Iterator[tuple[int, T]]:
         shutil.copytree(store / "catalog", folder / "catalog")
         with _running("hive.sh", folder, str(port)):
             yield port, made
+
+
+_OPENED = (
+    "lang", "lang.reflect", "net", "nio", "io", "time", "text", "util", "util.regex",
+    "util.concurrent", "util.concurrent.atomic",
+)  # fmt: skip
+"""Packages of java.base that Flink 1.17 reads by reflection."""
+
+
+def flink(statements: Iterable[str]) -> list[list[str]]:
+    """The rows of the queries among statements of SQL, values as text; Flink 1.17.2 with Apache
+    Hudi 0.14.0, which serves nothing and ends.  Each statement is one line."""
+    with _folder("flink") as folder:
+        if not (folder / "lib").exists():
+            pom = ["-f", str(SCRIPTS / "flink-pom.xml"), f"-DoutputDirectory={folder}/lib"]
+            command = ["mvn", "-q", "-B", *pom, "dependency:copy-dependencies"]
+            subprocess.run(command, check=True, timeout=60 * MINUTES_MAX, cwd=folder)
+        (folder / "statements.sql").write_text("\n".join(statements))
+        opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED]
+        files = [str(folder / name) for name in ("statements.sql", "rows.txt")]
+        done = subprocess.run(
+            ["java", "-Xmx1500m", *opened, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+             "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{folder}/lib/*",
+             str(SCRIPTS / "FlinkQueries.java"), *files],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder,
+            timeout=60 * MINUTES_MAX,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        lines = (folder / "rows.txt").read_text().splitlines()
+    return [line.split("\t") for line in lines]
 
 
 if __name__ == "__main__":

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from pyhudi.sync.catalog_entry import CatalogTable
+from pyhudi.sync.hive_metastore import HiveMetastore
 from tests.support import query_engines
+from tests.support.apache_hudi import ApacheHudi
 from tests.sync.engine_tables import COLUMNS, as_text, build, expected
 
 pytestmark = [pytest.mark.engines, pytest.mark.slow]
@@ -19,6 +23,7 @@ TABLES = {
     "mor_plain": ("mor", 6, False), "cow8": ("cow", 8, True), "mor8": ("mor", 8, True),
     "cow9": ("cow", 9, True), "mor9": ("mor", 9, True),
 }  # fmt: skip
+VERSION_6 = [name for name in TABLES if not name[-1].isdigit()]
 
 
 def register(folder: Path, uri: str) -> dict[str, pyhudi.Table]:
@@ -72,6 +77,50 @@ def test_hive_reads_what_it_finds(tmp_path: Path) -> None:
             for entry, mode in entries_of(name):
                 assert hive_rows(cursor, entry) == expected(tables[name], mode), entry
         connection.close()
+
+
+def flink_table(entry: CatalogTable, kind: str) -> str:
+    """The statement by which Flink reads an entry of a metastore."""
+    keys = entry.partition_keys
+    columns = ", ".join(f"`{c.name}` {c.type}" for c in (*entry.columns, *keys))
+    by = f"partitioned by ({', '.join(f'`{key.name}`' for key in keys)})" if keys else ""
+    path = entry.location.removeprefix("file:")
+    return (
+        f"create table {entry.name} ({columns}, primary key (id) not enforced) {by} with ("
+        f"'connector' = 'hudi', 'path' = 'file://{path}', 'table.type' = '{kind}')"
+    )
+
+
+def test_flink_reads_what_the_catalog_names(lake: tuple[str, dict[str, pyhudi.Table]]) -> None:
+    """Columns, partition columns and locations of the entries; its release reads version 6."""
+    uri, tables = lake
+    catalog, statements = HiveMetastore(uri), []
+    quoted = ", ".join(f"`{column}`" for column in COLUMNS)
+    for name in VERSION_6:
+        entry = catalog.table("lake", name)
+        assert entry is not None
+        statements.append(flink_table(entry, tables[name].config.table_type.value))
+        statements.append(f"select '{name}', {quoted} from {name}")
+    catalog.close()
+    rows = query_engines.flink(statements)
+    for name in VERSION_6:
+        found = as_text(row[1:] for row in rows if row[0] == name)
+        assert found == expected(tables[name]), name
+
+
+def test_spark_sql_with_apache_hudi_reads_what_it_finds(
+    lake: tuple[str, dict[str, pyhudi.Table]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    uri, tables = lake
+    monkeypatch.setenv("HUDI_ORACLE_METASTORE", uri)
+    hudi = ApacheHudi("1.2.0")
+    for name in TABLES:
+        for entry, mode in entries_of(name):
+            out = tmp_path / f"{entry}.parquet"
+            hudi.call("query", text=f"select {SELECT} from lake.{entry}", out=str(out))
+            rows = (tuple(row.values()) for row in pq.read_table(out).to_pylist())
+            assert as_text(rows) == expected(tables[name], mode), entry
+    hudi.close()
 
 
 def entries_of(name: str) -> list[tuple[str, str]]:

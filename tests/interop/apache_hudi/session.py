@@ -37,6 +37,16 @@ SETTINGS = {
 }
 
 
+def _catalog(metastore: str | None) -> list[tuple[str, str]]:
+    """Settings of a session whose tables are those of a Hive Metastore, if one is stated."""
+    if metastore is None:
+        return []
+    return [
+        ("spark.sql.catalogImplementation", "hive"),
+        ("spark.hadoop.hive.metastore.uris", metastore),
+    ]
+
+
 class Session:
     """The JVM starts at the first command, Spark at the first command that needs it."""
 
@@ -60,6 +70,7 @@ class Session:
                 ("spark.driver.extraClassPath", jars),
                 ("spark.sql.warehouse.dir", str(self.scratch / "warehouse")),
                 ("spark.local.dir", str(self.scratch / "local")),
+                *_catalog(os.environ.get("HUDI_ORACLE_METASTORE")),
             ]
         )
 
