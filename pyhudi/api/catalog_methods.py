@@ -13,6 +13,7 @@ from pyhudi.options.names import catalog as names
 from pyhudi.options.parse import row_of
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.sync.open_catalog import open_catalog
+from pyhudi.sync.snapshot_manifest import ManifestReport, write_manifest
 from pyhudi.sync.sync_report import SyncReport
 from pyhudi.sync.synchronize import synchronize
 
@@ -59,6 +60,18 @@ class CatalogVerbs:
             return synchronize(self._state(), opened, chosen, kind, dry_run=dry_run)
         finally:
             opened.close()
+
+    def write_manifest(self, *, absolute: bool = True, dry_run: bool = False) -> ManifestReport:
+        """Write the list of base files of the newest snapshot, for engines that read such lists
+        (BigQuery, Redshift, Athena).
+
+        absolute: URLs, in `.hoodie/absolute-path-manifest/latest-snapshot.csv`; otherwise names of
+        files, in `.hoodie/manifest/latest-snapshot.csv`.  Rows and deletes in logs are not part of
+        it: the report counts the logs.  Write it again after each commit: files that it lists are
+        deleted when the table is cleaned.  dry_run: report only.
+        Raises UnsupportedTableError for a table with bootstrapped files.
+        """
+        return write_manifest(self._state(), absolute=absolute, dry_run=dry_run)
 
 
 def with_arguments(

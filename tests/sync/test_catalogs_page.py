@@ -27,7 +27,7 @@ def test_the_blocks_of_the_page_run(
     rows = pa.Table.from_pylist([trip(2)], TRIPS)
     names = {"pyhudi": pyhudi, "table": table, "path": path, "rows": rows}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     with metastore() as (uri, _), mock_aws():
         for block in blocks:
             text = block.replace("127.0.0.1:9083", uri.removeprefix("thrift://"))

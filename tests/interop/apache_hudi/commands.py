@@ -260,6 +260,20 @@ class Commands:
             tool.close()
         return {}
 
+    def manifest(self, path: str, absolute: bool) -> dict[str, Any]:
+        """Write the manifest of the newest snapshot by ManifestFileWriter (1.x)."""
+        hudi = self._session.jvm.org.apache.hudi
+        hadoop = self._session.jvm.org.apache.hadoop.conf.Configuration()
+        client = hudi.common.table.HoodieTableMetaClient.builder().setBasePath(path)
+        conf = hudi.storage.hadoop.HadoopStorageConfiguration(hadoop)
+        writer = hudi.sync.common.util.ManifestFileWriter.builder()
+        writer.setMetaClient(client.setConf(conf).build()).build().writeManifestFile(absolute)
+        return {}
+
+    def query(self, text: str, out: str) -> dict[str, Any]:
+        """Rows of a statement of SQL, stored in the Parquet file `out`."""
+        return {"rows": self._session.save(self._session.spark.sql(text), out), "out": out}
+
     def validate(self, path: str) -> dict[str, Any]:
         """Verify the metadata table against the storage, and the record index against the rows."""
         return validate(self._session, path)
