@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
@@ -33,11 +34,21 @@ def rejected_batch(
 class SourceLimits:
     """The size of one batch.  A batch has at least one unit of the source, however large.
 
-    bytes: of the source's data.  None: no limit.
+    bytes: of the source's data.  seconds: for reading a batch, without the write; the batch ends at
+    the unit in progress.  Sources that read a batch by one request have no limit of time.
+    None: no limit.
     """
 
     rows: int | None = None
     bytes: int | None = 1 << 30
+    seconds: float | None = None
+
+    def timer(self) -> Callable[[], bool]:
+        """Start the time of a batch; the result says whether it has passed."""
+        if self.seconds is None:
+            return lambda: False
+        end = time.monotonic() + self.seconds
+        return lambda: time.monotonic() >= end
 
 
 class RejectedRows:

@@ -58,7 +58,8 @@ class Stream:
     """The rows of a source, written to a table exactly once.
 
     table: of `pyhudi.open_table`.  operation: `upsert`, `insert` or
-    `bulk_insert`.  max_rows, max_bytes: of the source's data in a batch; None: no limit.
+    `bulk_insert`.  max_rows, max_bytes: of the source's data in a batch.  max_seconds: for reading
+    it from Kafka, files and queues, without the write.  None: no limit.
     transform: changes the rows of each batch before they are written; several apply in order.
     bad_rows: of rows that cannot be decoded or do not fit the table: "fail", "skip" or an
     ErrorTable.  max_bad_rows, max_bad_share: of a batch, above which it fails nevertheless.
@@ -85,6 +86,7 @@ class Stream:
     checkpoint: str | None = None
     ignore_checkpoint: str | None = None
     saves_checkpoint: bool = True
+    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         limits = (self.max_rows, self.max_bytes)
@@ -93,6 +95,8 @@ class Stream:
                 "the limits of a batch must be at least 1",
                 max_rows=self.max_rows, max_bytes=self.max_bytes,
             )  # fmt: skip
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise OptionError("the time of a batch must be above 0", max_seconds=self.max_seconds)
         _ = self._rules
 
     @cached_property
@@ -120,7 +124,7 @@ class Stream:
         start = self.checkpoint
         if position is not None:
             start = position.start(self.checkpoint, self.ignore_checkpoint)
-        limits = SourceLimits(self.max_rows, self.max_bytes)
+        limits = SourceLimits(self.max_rows, self.max_bytes, self.max_seconds)
         batch = self._read(start, limits, schema)
         if batch is None:
             return None, before

@@ -113,6 +113,13 @@ class SourceContract:
         assert all(0 < rows.num_rows <= 10 for rows in found)
         assert values(pa.concat_tables(found)) == values(some_rows(0, 40))
 
+    def test_batches_that_end_by_time_have_all_rows_once(self, harness: SourceHarness) -> None:
+        for number in range(4):
+            harness.add(some_rows(number * 10))
+        found = [rows for rows, _ in batches(harness, SourceLimits(None, None, seconds=1e-9))]
+        assert all(rows.num_rows for rows in found)
+        assert values(pa.concat_tables(found)) == values(some_rows(0, 40))
+
     def test_each_checkpoint_continues_with_the_rows_after_it(self, harness: SourceHarness) -> None:
         for number in range(4):
             harness.add(some_rows(number * 10))

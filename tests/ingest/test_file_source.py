@@ -355,3 +355,13 @@ def test_one_file_is_read_up_to_its_first_bad_line(tmp_path: Path) -> None:
     rows = read_rows(lambda: pa.OSFile(str(path)), "a.json", FileFormat(), SCHEMA)
     with pytest.raises(CorruptFileError, match=r"cannot be decoded.*a\.json:2"):
         rows.read_all()
+
+
+def test_a_batch_ends_at_a_file_when_its_time_has_passed(tmp_path: Path) -> None:
+    for number in range(4):
+        put(tmp_path, f"{number}.parquet", some_rows(number * 10), number // 2)
+    source, counts, checkpoint = FileSource(tmp_path), [], None
+    while (batch := source.read(checkpoint, SourceLimits(None, None, 1e-6), SCHEMA)) is not None:
+        counts.append(batch.rows.read_all().num_rows)
+        checkpoint = batch.checkpoint
+    assert counts == [20, 20]  # files of one modification time belong together

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def test_a_property_that_its_source_does_not_read_is_an_error() -> None:
     properties.check_used(("source.dfs.",), "files", {"source.dfs.other": frozenset({"y"})})
 
 
-def test_properties_of_the_streamer_make_a_kafka_source() -> None:
+def test_properties_of_the_streamer_make_a_kafka_source(tmp_path: Path) -> None:
     given = {
         "bootstrap.servers": "127.0.0.1:9",
         "hoodie.deltastreamer.source.kafka.topic": "trips",
@@ -93,6 +94,9 @@ def test_properties_of_the_streamer_make_a_kafka_source() -> None:
     }
     settings = IngestSettings(given, source_class="JsonKafkaSource")
     assert "trips" in repr(settings.source())
+    table = {"hoodie.datasource.write.recordkey.field": "id", "pyhudi.ingest.max.seconds": "1.5"}
+    stated = replace(settings, properties=given | table, target_base_path=str(tmp_path / "t"))
+    assert (stated.stream().max_rows, stated.stream().max_seconds) == (500, 1.5)
     other = {**given, "hoodie.streamer.source.kafka.append.offsets": "true"}
     with pytest.raises(OptionError, match=r"append\.offsets"):
         IngestSettings(other, source_class="JsonKafkaSource").source()

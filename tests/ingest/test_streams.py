@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
+from pyhudi.errors import CorruptFileError, OptionError, UserError, WriteConflictError
 from pyhudi.ingest import FileSource, Stream
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
@@ -280,3 +280,9 @@ def test_the_position_of_a_table_of_the_streamer_survives_its_upgrade(tmp_path: 
     one = table.scan(with_meta=False).to_arrow().slice(0, 1)
     table.ingest(one, checkpoint="stock_ticks,0:3337", after="stock_ticks,0:3336")
     assert pyhudi.open_table(path).checkpoint() == "stock_ticks,0:3337"
+
+
+@pytest.mark.parametrize("wrong", [{"max_rows": 0}, {"max_bytes": 0}, {"max_seconds": 0.0}])
+def test_limits_without_room_for_a_row_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="of a batch"):
+        Stream(FileSource(tmp_path), made(tmp_path / "t"), **wrong)

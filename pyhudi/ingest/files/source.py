@@ -150,15 +150,18 @@ class FileSource:
     ) -> tuple[list[ListedFile], list[FileContent]]:
         """The first files up to the limit of rows, and what is known of each."""
         facts: list[FileContent] = []
-        rows = 0
+        rows, is_over = 0, limits.timer()
         for number, file in enumerate(files):
+            is_unit = number and position.unit(file) != position.unit(files[number - 1])
+            if is_unit and is_over():
+                return list(files[:number]), facts
             opened = partial(self._fs.arrow_file, file.path)
             fact = file_facts(
                 opened, file.path, self._format, schema, count=limits.rows is not None
             )  # fmt: skip
             rows += fact.rows or 0
             is_full = limits.rows is not None and rows > limits.rows
-            if number and is_full and position.unit(file) != position.unit(files[number - 1]):
+            if is_unit and is_full:
                 return list(files[:number]), facts
             facts.append(fact)
         return list(files), facts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -177,18 +177,23 @@ class TopicRead:
     def is_complete(self) -> bool:
         return all(self.position[p] >= end for p, end in self._ends.items())
 
-    def take(self, rows: int, size_bytes: int | None = None) -> Iterator[list[Any]]:
+    def take(
+        self, rows: int, size_bytes: int | None = None, is_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[list[Any]]:
         """Lists of messages, up to a limit; ends at the ends of the partitions too.
 
         rows: in all.  size_bytes: of the values in all; one message is given in any case.
+        is_over: whether the list that was given is the last one.
         Raises StorageError with `retryable` if expected messages do not arrive.
         """
         try:
-            yield from self._taken(rows, size_bytes)
+            yield from self._taken(rows, size_bytes, is_over)
         finally:
             self._keep_later()
 
-    def _taken(self, rows: int, size_bytes: int | None) -> Iterator[list[Any]]:
+    def _taken(
+        self, rows: int, size_bytes: int | None, is_over: Callable[[], bool]
+    ) -> Iterator[list[Any]]:
         last = time.monotonic()
         self._skip_to_ends()
         while rows > 0 and not self.is_complete:
@@ -201,6 +206,8 @@ class TopicRead:
             if messages:
                 last, rows = time.monotonic(), rows - len(messages)
                 yield messages
+                if is_over():
+                    return
             elif time.monotonic() - last > self._client._timeout_seconds:
                 self._client._forget()
                 raise StorageError(

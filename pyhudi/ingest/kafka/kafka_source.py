@@ -155,7 +155,7 @@ class KafkaSource:
     ) -> SourceBatch | None:
         """A batch whose rows are in its splits, one for each partition: no message is read.
 
-        Limits of bytes have no effect.
+        Limits of bytes and seconds have no effect.
         """
         start, ends = self._range(checkpoint)
         end = TopicOffsets(start.topic, limited(start.offsets, ends, limits.rows or MAX_ROWS))
@@ -307,7 +307,7 @@ def _parts(
     columns = connection.rows.read_columns
     part: list[MessageBatch] = []
     rows = MAX_ROWS if limits.rows is None else max(1, limits.rows)
-    for messages in taken.take(rows, limits.bytes):
+    for messages in taken.take(rows, limits.bytes, limits.timer()):
         part.append(gathered(connection.topic, messages, columns))
         if _is_full(part):
             yield MessageBatch.joined(part)

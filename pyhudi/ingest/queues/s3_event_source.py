@@ -8,7 +8,7 @@ reads the messages and the objects.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -135,8 +135,9 @@ class S3EventSource:
         without a common type.
         """
         position = event_position(checkpoint)
-        self._receive(position)
-        units, facts = self._sized(self._units(position), limits, schema)
+        is_over = limits.timer()
+        self._receive(position, is_over)
+        units, facts = self._sized(self._units(position), limits, is_over, schema)
         read = position.after((e for unit in units for e in unit.events), REMEMBERED)
         if not facts:
             self._delete(EventPosition().after((e for u in units for e in u.events), 0))
@@ -160,14 +161,14 @@ class S3EventSource:
         """Messages in the queue, approximately, as files."""
         return SourceLag(files=self._queue.count())
 
-    def _receive(self, position: EventPosition) -> None:
+    def _receive(self, position: EventPosition, is_over: Callable[[], bool]) -> None:
         """Hold the messages of the next batch, as far as the queue has them."""
         read = frozenset(position.read)
         wait = self._wait_seconds
         while True:
             unread = sum(_is_unread(held, read) for held in self._held.values())
             lacking = min(REQUEST_MAX, self._max_messages - unread)
-            if lacking <= 0:
+            if lacking <= 0 or (unread and is_over()):
                 return
             found = self._queue.receive(lacking, 0 if unread else wait, self._visibility_seconds)
             before = len(self._held)
@@ -208,14 +209,19 @@ class S3EventSource:
         return [_Unit(bucket, key, tuple(named)) for (bucket, key), named in found.items()]
 
     def _sized(
-        self, units: Sequence[_Unit], limits: SourceLimits, schema: pa.Schema
+        self,
+        units: Sequence[_Unit],
+        limits: SourceLimits,
+        is_over: Callable[[], bool],
+        schema: pa.Schema,
     ) -> tuple[Sequence[_Unit], dict[str, FileContent]]:
         """The first objects up to the limits, and what is known of each that exists, by path."""
         facts: dict[str, FileContent] = {}
         rows = size = 0
         for number, unit in enumerate(units):
             size += unit.events[-1].size_bytes
-            if facts and limits.bytes is not None and size > limits.bytes:
+            is_full = limits.bytes is not None and size > limits.bytes
+            if facts and (is_full or is_over()):
                 return units[:number], facts
             fact = self._facts(unit, schema, count=limits.rows is not None)
             if fact is None:

@@ -73,6 +73,7 @@ class IngestSettings:
         rows_max, bytes_max = self._limits(chosen, found.streamer)
         skip = found.streamer.get("source.json.skip.invalid.records", "").lower() == "true"
         share = found.streamer.get("pyhudi.ingest.bad.rows.share.max")
+        seconds = found.streamer.get("pyhudi.ingest.max.seconds")
         target = self._target(found, engine)
         target.check()
         return Stream(
@@ -94,6 +95,7 @@ class IngestSettings:
             skip_existing=self.filter_dupes,
             checkpoint=self.checkpoint,
             ignore_checkpoint=self.ignore_checkpoint,
+            max_seconds=None if seconds is None else float(seconds),
             saves_checkpoint=found.streamer.get("checkpoint.force.skip", "").lower() != "true",
         )
 

@@ -224,6 +224,8 @@ ROWS: Final[tuple[Row, ...]] = (
     of_ingest("pyhudi.ingest.files.late.seconds", number(0, 1e9),
               "files that appear with a time this long before the checkpoint are read; default 0"),
     of_ingest("pyhudi.ingest.max.bytes", BYTES, "bytes of the source in a batch; default 1gb"),
+    of_ingest("pyhudi.ingest.max.seconds", number(0.001, 1e9),
+              "seconds for reading a batch; default: no limit"),
     of_ingest("pyhudi.ingest.bad.rows", TEXT, "fail, skip, or the path of an error table"),
     of_ingest("pyhudi.ingest.bad.rows.max", count(), "bad rows of a batch at most"),
     of_ingest("pyhudi.ingest.bad.rows.share.max", TEXT, "share of bad rows of a batch, 0 to 1"),

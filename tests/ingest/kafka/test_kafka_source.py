@@ -52,6 +52,16 @@ def test_a_stream_writes_each_message_once(tmp_path: Path, broker: Broker, versi
     assert table.checkpoint() == f"{topic},0:28,1:28,2:27,3:27"
 
 
+def test_a_batch_ends_when_its_time_has_passed(tmp_path: Path, broker: Broker) -> None:
+    topic = broker.topic()
+    broker.put(topic, messages(0, 25_000))
+    table = made(tmp_path / "t", table_type="mor")
+    stream = Stream(KafkaSource(broker.servers, topic), table, max_seconds=1e-6)
+    found = [report.inserted for report in stream.available()]
+    assert sum(found) == 25_000 == table.count()
+    assert max(found) <= 10_000
+
+
 def test_the_checkpoint_is_the_text_of_the_streamer(broker: Broker) -> None:
     topic = broker.topic()
     broker.put(topic, messages(0, 6))

@@ -144,6 +144,14 @@ def test_messages_beyond_a_limit_are_in_the_next_batch_though_they_are_hidden(
     assert bucket.bodies() == []
 
 
+def test_a_batch_ends_at_an_object_when_its_time_has_passed(bucket: Bucket, tmp_path: Path) -> None:
+    for number in range(3):
+        bucket.put(f"{number}.jsonl", lines(some_rows(number, 1)))
+    table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", ordering="ts")
+    stream = Stream(bucket.source(), table, max_seconds=1e-6)
+    assert [report.inserted for report in stream.available()] == [1, 1, 1]
+
+
 def test_keys_with_other_characters_are_found(bucket: Bucket) -> None:
     bucket.put("day=2024-05-01/a b+c é&1.parquet", parquet(some_rows(0)))
     assert len(ids(batch_of(bucket.source()))) == 10
