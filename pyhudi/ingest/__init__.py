@@ -12,6 +12,7 @@ from pyhudi.ingest.files.source import FileSource as FileSource
 from pyhudi.ingest.kafka.kafka_source import KafkaSource as KafkaSource
 from pyhudi.ingest.message_formats.avro_messages import AvroFormat as AvroFormat
 from pyhudi.ingest.message_formats.debezium_messages import DebeziumFormat as DebeziumFormat
+from pyhudi.ingest.message_formats.dms_messages import DmsFormat as DmsFormat
 from pyhudi.ingest.message_formats.json_messages import JsonFormat as JsonFormat
 from pyhudi.ingest.queues.s3_event_source import S3EventSource as S3EventSource
 from pyhudi.ingest.retries import Retries as Retries

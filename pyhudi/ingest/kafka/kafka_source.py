@@ -55,8 +55,8 @@ class KafkaSource:
     """The messages of one topic.
 
     servers: `host:port`, comma-separated.  format: `json`, `avro` with a schema registry,
-    `debezium` (in Avro with a registry, else in JSON), or a MessageFormat.  registry: address of
-    the schema registry.
+    `debezium` (in Avro with a registry, else in JSON), `dms`, or a MessageFormat.  registry:
+    address of the schema registry.
     start: where a table without a checkpoint begins: `earliest`, `latest`, a time, or the offset
     of each partition.  `latest` is found when the first batch is read.
     on_data_loss: what to do if messages after the checkpoint have expired, or the topic was

@@ -7,10 +7,11 @@ from typing import Final
 from pyhudi.errors import OptionError
 from pyhudi.ingest.message_formats.avro_messages import AvroFormat
 from pyhudi.ingest.message_formats.debezium_messages import DebeziumFormat
+from pyhudi.ingest.message_formats.dms_messages import DmsFormat
 from pyhudi.ingest.message_formats.json_messages import JsonFormat
 from pyhudi.ingest.message_formats.message_format import MessageFormat
 
-MESSAGE_FORMATS: Final = ("json", "avro", "debezium")
+MESSAGE_FORMATS: Final = ("json", "avro", "debezium", "dms")
 
 
 def message_format(format: str | MessageFormat, registry: str | None = None) -> MessageFormat:
@@ -27,6 +28,8 @@ def message_format(format: str | MessageFormat, registry: str | None = None) -> 
             return AvroFormat(registry)
         case "debezium":
             return DebeziumFormat() if registry is None else DebeziumFormat(AvroFormat(registry))
+        case "dms":
+            return DmsFormat()
         case _:
             raise OptionError(
                 "unknown format of messages",

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError
+from pyhudi.ingest.message_formats.envelopes import nested_values, texts_of
 from pyhudi.ingest.message_formats.message_format import DecodedMessages, MessageFailure
 
 
@@ -81,8 +82,8 @@ def rows_of_changes(envelopes: pa.Table, places: np.ndarray) -> DecodedMessages:
     envelopes: columns `op`, `before`, `after`, `source`, `ts_ms`; absent ones count as null.
     Raises SchemaError for images with columns of no common type.
     """
-    ops = _texts(_column(envelopes, ("op",)))
-    connectors = _texts(_column(envelopes, ("source", "connector")))
+    ops = texts_of(nested_values(envelopes, ("op",)))
+    connectors = texts_of(nested_values(envelopes, ("source", "connector")))
     reasons: dict[int, str] = {}
     tables, found = [], []
     for op, connector in _pairs(ops, connectors):
@@ -90,7 +91,7 @@ def rows_of_changes(envelopes: pa.Table, places: np.ndarray) -> DecodedMessages:
         if op not in _IMAGES or connector not in _COLUMNS:
             reasons.update(dict.fromkeys(chosen.tolist(), _unknown(op, connector)))
             continue
-        image = _column(envelopes, (_IMAGES[op],)).take(pa.array(chosen))
+        image = nested_values(envelopes, (_IMAGES[op],)).take(pa.array(chosen))
         is_row = _is_row(image)
         reasons.update(dict.fromkeys(chosen[~is_row].tolist(), _imageless(op)))
         if is_row.any():
@@ -103,7 +104,9 @@ def rows_of_changes(envelopes: pa.Table, places: np.ndarray) -> DecodedMessages:
 
 
 def _rows(envelopes: pa.Table, image: pa.StructArray, columns: tuple[_Copied, ...]) -> pa.Table:
-    values = {column.name: _column(envelopes, column.path).cast(column.kind) for column in columns}
+    values = {
+        column.name: nested_values(envelopes, column.path).cast(column.kind) for column in columns
+    }
     if columns is _MYSQL:
         number = pc.replace_substring_regex(values["_event_bin_file"], r"^.*\.", "")
         position = values["_event_pos"].cast(pa.string())
@@ -131,25 +134,6 @@ def _in_order(
     where = np.concatenate(found)
     order = np.argsort(where, kind="stable")
     return DecodedMessages(rows.take(pa.array(order)), places[where[order]], failures)
-
-
-def _column(envelopes: pa.Table, path: tuple[str, ...]) -> pa.Array:
-    """The values of a field; nulls if the envelopes lack it."""
-    if path[0] not in envelopes.schema.names:
-        return pa.nulls(envelopes.num_rows)
-    array = envelopes.column(path[0]).combine_chunks()
-    for name in path[1:]:
-        if not pt.is_struct(array.type) or array.type.get_field_index(name) < 0:
-            return pa.nulls(envelopes.num_rows)
-        array = pc.struct_field(array, name)
-    return array
-
-
-def _texts(values: pa.Array) -> pa.Array:
-    """Without nulls: the empty text, also for values of other types."""
-    if not pt.is_string(values.type):
-        return pa.repeat("", len(values))
-    return pc.fill_null(values, "")
 
 
 def _pairs(ops: pa.Array, connectors: pa.Array) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from pyhudi.ingest import KafkaSource, SourceLimits, Stream
 from pyhudi.ingest.source_registry import source_from
 from pyhudi.ingest.streamer.classes import source_class
 from tests.ingest.kafka.topics import Broker
-from tests.ingest.message_formats.changes import MYSQL, POSTGRESQL, change, wrapped
+from tests.ingest.message_formats.changes import MYSQL, POSTGRESQL, change, dms_message, wrapped
 
 POSITION = {
     "PostgresDebeziumAvroPayload": [("_event_lsn", pa.int64())],
@@ -78,3 +78,20 @@ def test_the_classes_of_debezium_make_a_source_of_changes(broker: Broker, name: 
     batch = source_from(found.name, properties).read(None, SourceLimits(None, None), pa.schema([]))
     assert batch is not None
     assert batch.rows.read_all()["_event_lsn"].to_pylist() == [24_023_128]
+
+
+def test_changes_of_dms_are_merged_in_their_order(tmp_path: Path, broker: Broker) -> None:
+    columns = [("id", pa.int64()), ("n", pa.int64()), ("Op", pa.string())]
+    table = pyhudi.create_table(
+        tmp_path / "t", pa.schema(columns), record_key="id",
+        options={"hoodie.datasource.write.payload.class": "AWSDmsAvroPayload"},
+    )  # fmt: skip
+    topic = broker.topic()
+    stream = Stream(KafkaSource(broker.servers, topic, format="dms"), table)
+    for operation, changed in [
+        ("load", [(1, 10), (2, 20), (3, 30)]), ("update", [(1, 11), (1, 12)]), ("delete", [(2, 0)]),
+    ]:  # fmt: skip
+        values = [dms_message(operation, {"id": key, "n": n}) for key, n in changed]
+        broker.put(topic, [json.dumps(value).encode() for value in values], partition=0)
+        assert stream.run_once() is not None
+    assert rows(table) == [{"id": 1, "n": 12}, {"id": 3, "n": 30}]

@@ -31,3 +31,12 @@ def wrapped(payload: Any, schema: Any = None) -> bytes:
     """With the schema of Kafka Connect, in its compact form."""
     form = schema or {"type": "struct", "fields": [{"type": "int64", "field": "ts_ms"}]}
     return json.dumps({"schema": form, "payload": payload}, separators=(",", ":")).encode()
+
+
+def dms_message(operation: str, data: Any) -> dict[str, Any]:
+    """As AWS DMS writes it."""
+    metadata = {
+        "timestamp": "2024-01-02T03:04:05.123456Z", "record-type": "data", "operation": operation,
+        "partition-key-type": "schema-table", "schema-name": "shop", "table-name": "trips",
+    }  # fmt: skip
+    return {"data": data, "metadata": metadata}
