@@ -29,13 +29,31 @@ def newest_rows(keys: pa.ChunkedArray) -> Longs:
 
 def greatest_rows(keys: pa.ChunkedArray, rows: pa.Table, rules: MergeRules) -> Longs:
     """Position of the row of each key with the greatest ordering value, ascending.  Among equal
-    values the last row wins, or the first under `first_of_equals`.  No ordering value may be null.
+    values the last row wins, or the first under `first_of_equals`.  A delete without an ordering
+    value wins over the rows before it and loses to those after it.
     """
-    ranks, _ = ordering_ranks(order_columns(rows, rules))
+    ranks, comparable = ordering_ranks(order_columns(rows, rules))
+    if comparable.all():
+        return _greatest(keys, ranks, rules)
+    at = _from_last(keys, np.flatnonzero(~comparable))
+    ranks = np.where(comparable, ranks, np.iinfo(np.int64).min)
+    return at[_greatest(keys.take(pa.array(at)), ranks[at], rules)]
+
+
+def _greatest(keys: pa.ChunkedArray, ranks: Longs, rules: MergeRules) -> Longs:
     if not rules.first_of_equals:
         return np.sort(latest(keys, ranks))
     back = np.arange(len(ranks))[::-1]
     return np.sort(len(ranks) - 1 - latest(keys.take(pa.array(back)), ranks[back]))
+
+
+def _from_last(keys: pa.ChunkedArray, marked: Longs) -> Longs:
+    """Positions of the rows of each key from its last marked row on, ascending."""
+    encoded = keys.dictionary_encode().unify_dictionaries()
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+    last = np.full(int(codes.max()) + 1, -1, np.int64)
+    np.maximum.at(last, codes[marked], marked)
+    return np.flatnonzero(np.arange(len(codes)) >= last[codes])
 
 
 @dataclass(frozen=True, slots=True)

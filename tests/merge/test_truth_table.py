@@ -18,7 +18,7 @@ from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.merge.slice_merge import Deletes, LogEntries, merge
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
-from pyhudi.records import RECORD_KEY
+from pyhudi.records import IS_DELETED, RECORD_KEY
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.merge.truth_table import CASES, DELETE, ROW, Case, Record
@@ -144,3 +144,25 @@ def test_zeros_of_either_sign_are_ordered_alike_however_they_are_written(
         table.upsert(rows)
     (found,) = (r for r in table.scan(["id", "ts", "v"]).to_arrow().to_pylist() if r["id"] == "k")
     assert (found["v"], math.copysign(1, found["ts"])) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["as given", "reversed"])
+def test_a_delete_without_ordering_value_wins_over_the_rows_before_it_in_its_batch(
+    kind: TableType, is_reversed: bool
+) -> None:
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), (IS_DELETED, pa.bool_())])
+    fs = MemoryFileSystem()
+    create(fs, NewTable(schema, "t", kind, ("id",), (), ("ts",), parse_options({})))
+    table = Table(fs, options=parse_options({}), engine=LocalEngine(1))
+    table.upsert(pa.table({"id": ["a", "b"], "ts": [1, 1], IS_DELETED: [False] * 2}, schema=schema))
+    places = [1, 0] if is_reversed else [0, 1]
+    pair = {"id": "abc", "ts": [5, None], IS_DELETED: [False, True]}
+    rows = [
+        {"id": key, "ts": pair["ts"][at], IS_DELETED: pair[IS_DELETED][at]}
+        for at in places
+        for key in pair["id"]
+    ] + [{"id": "d", "ts": 1, IS_DELETED: False}]
+    table.upsert(pa.Table.from_pylist(rows, schema))
+    left = sorted(table.scan(["id"]).to_arrow()["id"].to_pylist())
+    assert left == (["a", "b", "c", "d"] if is_reversed else ["d"])

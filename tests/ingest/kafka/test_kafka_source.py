@@ -166,6 +166,19 @@ def test_null_values_delete_the_row_of_the_key(tmp_path: Path, broker: Broker) -
     assert ids(table) == [f"k{n:06}" for n in (0, 1, 3, 4, 5, 6)]
 
 
+def test_a_null_value_deletes_the_row_of_an_earlier_message_of_the_same_batch(
+    tmp_path: Path, broker: Broker
+) -> None:
+    topic = broker.topic()
+    table = made(tmp_path / "t", partition_by=None)
+    broker.put(topic, messages(1, 3), partition=0)
+    broker.put(topic, [None], key="k000002", partition=0)
+    broker.put(topic, [None], key="k000003", partition=0)
+    broker.put(topic, messages(3, 1), partition=0)
+    Stream(KafkaSource(broker.servers, topic, key_columns=["id"]), table).run_once()
+    assert ids(table) == ["k000001", "k000003"]
+
+
 def test_null_values_are_rejected_or_skipped(broker: Broker) -> None:
     topic = broker.topic()
     broker.put(topic, [None, *messages(0, 1)], partition=0)
