@@ -11,6 +11,7 @@ from pyhudi.ingest.files.listing import DateFolders as DateFolders
 from pyhudi.ingest.files.source import FileSource as FileSource
 from pyhudi.ingest.kafka.kafka_source import KafkaSource as KafkaSource
 from pyhudi.ingest.message_formats.avro_messages import AvroFormat as AvroFormat
+from pyhudi.ingest.message_formats.bytes_messages import BytesFormat as BytesFormat
 from pyhudi.ingest.message_formats.debezium_messages import DebeziumFormat as DebeziumFormat
 from pyhudi.ingest.message_formats.dms_messages import DmsFormat as DmsFormat
 from pyhudi.ingest.message_formats.json_messages import JsonFormat as JsonFormat
