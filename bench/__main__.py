@@ -25,6 +25,7 @@ SMALL: dict[str, list[str]] = {
     "index_kinds": ["--smoke"],
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
+    "ingest": ["--smoke"],
     "point_query": ["--smoke"],
     "secondary_index": ["--smoke"],
     "many_writers": ["--smoke"],

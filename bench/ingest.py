@@ -1,5 +1,6 @@
 """How fast does a stream write a Kafka topic to a table, and how late are its rows?
 
+    python -m bench.ingest [--smoke]
     python -m bench.ingest load --servers 127.0.0.1:9092 [--rows 2000000]
     python -m bench.ingest latency --servers 127.0.0.1:9092 [--seconds 120]
 
@@ -7,6 +8,8 @@ load: JSON of 200 bytes in 4 partitions, upserted into a merge-on-read table wit
 batches of 250,000; keys are updated 4 times each.  Beside it a loop that only consumes and takes
 the values, the limit of this client.  latency: 5,000 messages a second, a commit each second; from
 the time at which a message was produced until the commit of its batch is complete.
+Without --servers, 20,000 messages in brokers that the client simulates in this process, which
+retain few messages; the figures mean little.
 Each part in a process of its own, so that the peaks of memory are its own.
 """
 
@@ -21,6 +24,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +57,25 @@ def message(number: int, keys: int, ts: int) -> bytes:
 
 
 def new_topic(servers: str) -> str:
+    """A topic with PARTITIONS partitions.  Simulated brokers create it when it is mentioned."""
     name = f"bench-{time.time_ns()}"
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+    if str(admin.list_topics(timeout=30).cluster_id).startswith("mockCluster"):
+        assert len(admin.list_topics(name, timeout=30).topics[name].partitions) == PARTITIONS
+    else:
+        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
     return name
+
+
+@contextmanager
+def brokers(servers: str | None) -> Iterator[str]:
+    """`host:port` of the brokers; None: of simulated ones, which end with the block."""
+    if servers is not None:
+        yield servers
+        return
+    owner = kafka.Producer({"test.mock.num.brokers": 1, "log_level": 3})
+    yield ",".join(f"{b.host}:{b.port}" for b in owner.list_topics(timeout=10).brokers.values())
+    owner.flush(1)
 
 
 def producer(servers: str, **settings: Any) -> Any:
@@ -177,17 +197,23 @@ def load(servers: str, rows: int, batch: int, topic: str | None = None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("load", "latency"))
-    parser.add_argument("--servers", default="127.0.0.1:9092")
+    parser.add_argument("part", nargs="?", choices=("load", "latency"), default="load")
+    parser.add_argument("--servers")
+    parser.add_argument("--smoke", action="store_true", help="20,000 messages")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--rate", type=int, default=5_000)
     given = parser.parse_args()
-    if given.part == "load":
-        load(given.servers, given.rows, given.batch)
-    else:
-        print(json.dumps(in_process("latency", given.servers, given.seconds, given.rate)))
+    if given.part == "latency" and given.servers is None:
+        parser.error("the part latency needs --servers")
+    is_small = given.smoke or given.servers is None
+    rows, batch = (20_000, 5_000) if is_small else (given.rows, given.batch)
+    with brokers(given.servers) as servers:
+        if given.part == "load":
+            load(servers, rows, batch)
+        else:
+            print(json.dumps(in_process("latency", servers, given.seconds, given.rate)))
 
 
 if __name__ == "__main__":
