@@ -17,16 +17,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import pyhudi
+from pyhudi.cli.app import commands
 from pyhudi.environment import examine_environment
 from pyhudi.write import table_creation
+from tests.support.fake_metastore import metastore
 from tests.support.object_stores import environment_of, shared_s3
 from tests.support.spark_views import drop_views
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "docs" / "ingest.md", *sorted((ROOT / "docs").glob("*/*.md"))]
-OTHER_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHER_PAGES = [
+    page
+    for page in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+    if page not in PAGES
+]
 ANY_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
@@ -86,6 +98,11 @@ def run_line(words: list[str], where: str) -> None:
     match words:
         case []:
             return
+        case ["pyhudi", "serve", *arguments]:  # ends when it is stopped
+            options = {text for each in commands.commands["serve"].params for text in each.opts}
+            assert {text for text in arguments if text.startswith("--")} <= options, where
+        case ["pyhudi", "sync", path, *arguments]:
+            run_sync(path, arguments, where)
         case ["pyhudi", *arguments]:
             run_command(arguments, where)
         case ["make", target]:
@@ -111,6 +128,15 @@ def run_command(arguments: list[str], where: str) -> None:
     assert not ended.value.code, f"{where}: pyhudi {shlex.join(arguments)}"
 
 
+def run_sync(path: str, arguments: list[str], where: str) -> None:
+    """With a metastore in this process instead of the one that the page names."""
+    if not Path(path).exists():
+        pyhudi.create_table(path, pa.schema([("id", pa.string())]), record_key="id")
+    with metastore() as (uri, _):
+        local = [uri if text.startswith("thrift://") else text for text in arguments]
+        run_command(["sync", path, *local], where)
+
+
 def extras_of_the_project() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return set(project["project"]["optional-dependencies"])
@@ -130,7 +156,7 @@ def test_commands_on_other_pages_exist() -> None:
     for page in OTHER_PAGES:
         for kind, block in blocks(page):
             if kind == "sh":
-                for line in block.splitlines():
+                for line in block.replace("\\\n", "").splitlines():
                     run_line(shlex.split(line, comments=True), page.name)
 
 

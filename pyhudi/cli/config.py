@@ -19,6 +19,7 @@ from pyhudi.table.properties import load_config
 _SUPPORT = {
     Fate.HONOURED: "honoured",
     Fate.MAPPED: "mapped",
+    Fate.INGEST: "ingest",
     Fate.WITHOUT_EFFECT: "no effect",
     Fate.REFUSED: "rejected",
 }

@@ -95,8 +95,10 @@ class Scan(ArrowRows):
 
         def fixed(state: TableState) -> Scan:
             own = self.plan.where if isinstance(self._request.where, str) else self._request.where
-            inner = replace(self._request, where=own)
-            return Scan(lambda: state, inner, engine=self._engine)
+            scan = Scan(lambda: state, replace(self._request, where=own), engine=self._engine)
+            # Archival may remove instants that planning reads; now a newer state can be loaded.
+            _ = scan.plan
+            return scan
 
         return read_current(self._state, fixed)
 

@@ -119,6 +119,10 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "retry_interval_seconds": tuple((number, USAGE) for number in NUMBERS),
     "tables_file": (("missing", USAGE), ("folder", USAGE), ("text.txt", USAGE), ("empty", USAGE)),
     "source_props": (("", USAGE),),
+    "uri": (("nope", USAGE), ("", USAGE)),
+    "database": (("", USAGE),),
+    "table": (("", USAGE),),
+    "region": (("", USAGE),),
 }
 IN_NEW_TABLES: dict[str, tuple[tuple[str, int], ...]] = {
     "path": (("", USAGE), ("nope://bucket/table", USAGE), ("s3://", USAGE)),

@@ -23,21 +23,33 @@ def kafka_from(properties: Mapping[str, str]) -> RowSource:
 
     `auto.offset.reset` is the start of a table without a checkpoint: `earliest` or `latest`, which
     is the default as in Apache Hudi.  `source.kafka.enable.failOnDataLoss` false continues at the
-    earliest message.  `group.id` gets the position after each commit.
+    earliest message.  `source.kafka.append.offsets` adds columns for the offset, partition and time
+    of each message.  `group.id` gets the position after each commit.
     """
-    fails = properties.get("source.kafka.enable.failOnDataLoss", "true").lower()
-    if fails not in ("true", "false"):
+    form = properties.get("source.kafka.checkpoint.type", "string")
+    if form != "string":
         raise OptionError(
-            "the value is not true or false", option="source.kafka.enable.failOnDataLoss",
-            value=fails,
+            "only checkpoints of offsets are supported", option="source.kafka.checkpoint.type",
+            value=form, hint="state topic,partition:offset,... as the checkpoint",
         )  # fmt: skip
+    with_offsets = _flag(properties, "source.kafka.append.offsets", "false")
+    fails = _flag(properties, "source.kafka.enable.failOnDataLoss", "true")
     return KafkaSource(
         needed(properties, "bootstrap.servers", of="kafka"),
         needed(properties, "source.kafka.topic", of="kafka"),
         format=properties.get("envelope") or properties.get("format") or "json",
         registry=properties.get("schema.registry.url"),
         start=properties.get("auto.offset.reset", "latest").lower(),
-        on_data_loss="error" if fails == "true" else "earliest",
+        on_data_loss="error" if fails else "earliest",
+        columns=("offset", "partition", "timestamp") if with_offsets else (),
         group=properties.get("group.id"),
         config={name: properties[name] for name in _CLIENT_SETTINGS if name in properties},
     )
+
+
+def _flag(properties: Mapping[str, str], name: str, default: str) -> bool:
+    """Raises OptionError for a value other than true or false."""
+    text = properties.get(name, default).lower()
+    if text not in ("true", "false"):
+        raise OptionError("the value is not true or false", option=name, value=text)
+    return text == "true"

@@ -96,8 +96,7 @@ ROWS: Final[tuple[Row, ...]] = (
          "csv.multiLine", "csv.encoding"),
     # Kafka
     *_rows(TEXT, "the topic", _KAFKA + "topic"),
-    *_rows(words("string", "timestamp", "single_offset"), "form of `--checkpoint`",
-           _KAFKA + "checkpoint.type"),
+    *_rows(words("string"), "form of `--checkpoint`", _KAFKA + "checkpoint.type"),
     *_rows(FLAG, "adds the columns _hoodie_kafka_source_offset, _partition and _timestamp",
            _KAFKA + "append.offsets"),
     *_rows(FLAG, "true fails if offsets have expired; false reads from the earliest",
@@ -108,8 +107,8 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(TEXT, "the Avro schema of the values", _KAFKA + "value.deserializer.schema"),
     *_rows(TEXT, "KafkaAvroDeserializer and KafkaAvroSchemaDeserializer: Avro with a registry; "
            "ByteArrayDeserializer: Avro with a schema file", _KAFKA + "value.deserializer.class"),
-    *_rows(TEXT, "ByteArrayDeserializer: Protobuf without a registry; "
-           "KafkaProtobufDeserializer: with one", _KAFKA + "proto.value.deserializer.class"),
+    *_no("messages in Protobuf are not read", "JSON or Avro",
+         _KAFKA + "proto.value.deserializer.class"),
     *_rows(duration("ms"), "of the broker's first answer", _KAFKA + "fetch_partition.time.out"),
     *_without(_SPARK, _KAFKA + "minPartitions", _KAFKA + "spark.sql.consumer.enable",
               _KAFKA + "ignore.prefix.config.list"),
@@ -200,8 +199,7 @@ ROWS: Final[tuple[Row, ...]] = (
            _SCHEMA + "registry.baseUrl", _SCHEMA + "registry.urlSuffix",
            _SCHEMA + "registry.targetUrl", _SCHEMA + "registry.sourceUrlSuffix",
            _SCHEMA + "registry.targetUrlSuffix"),
-    *_rows(TEXT, "module of a generated Protobuf class: `module:Class`",
-           _SCHEMA + "proto.class.name"),
+    *_no("messages in Protobuf are not read", "JSON or Avro", _SCHEMA + "proto.class.name"),
     *_no("a Java class cannot be called from Python", "a schema file",
          _SCHEMA + "registry.schemaconverter", _SCHEMA + "schema_post_processor", harmless=("",)),
     *_without("there is no post processor", *(_SCHEMA_POST + name for name in (

@@ -26,6 +26,11 @@ def test_the_properties_of_a_streamer_make_the_source(broker: Broker) -> None:
     assert batch.rows.read_all().num_rows == 4
     latest = {name: properties[name] for name in ("bootstrap.servers", "source.kafka.topic")}
     assert source_from("kafka", latest).read(None, ALL, SCHEMA) is None
+    placed = {**properties, "source.kafka.append.offsets": "true"}
+    batch = source_from("kafka", placed).read(None, ALL, SCHEMA)
+    assert batch is not None
+    columns = [f"_hoodie_kafka_source_{name}" for name in ("offset", "partition", "timestamp")]
+    assert [name for name in batch.rows.schema.names if name not in SCHEMA.names] == columns
     lost = f"{topic},0:9"
     with pytest.raises(SourceDataLostError):
         source_from("kafka", properties).read(lost, ALL, SCHEMA)
@@ -42,6 +47,11 @@ def test_the_properties_of_a_streamer_make_the_source(broker: Broker) -> None:
             "bootstrap.servers": "127.0.0.1:9",
             "source.kafka.topic": "trips",
             "source.kafka.enable.failOnDataLoss": "perhaps",
+        },
+        {
+            "bootstrap.servers": "127.0.0.1:9",
+            "source.kafka.topic": "trips",
+            "source.kafka.checkpoint.type": "timestamp",
         },
     ],
 )
