@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from moto import mock_aws
 
 import pyhudi
+from tests.support.fake_glue import empty_glue
 from tests.support.fake_metastore import metastore
 from tests.sync.cases import CITY, TRIPS, trip
 
@@ -28,7 +28,7 @@ def test_the_blocks_of_the_page_run(
     names = {"pyhudi": pyhudi, "table": table, "path": path, "rows": rows}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 5
-    with metastore() as (uri, _), mock_aws():
+    with metastore() as (uri, _), empty_glue():
         for block in blocks:
             text = block.replace("127.0.0.1:9083", uri.removeprefix("thrift://"))
             exec(compile(text, str(PAGE), "exec"), names)

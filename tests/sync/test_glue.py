@@ -10,10 +10,10 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
-from moto import mock_aws
 
 import pyhudi
 from tests.support.callbacks import server, taking
+from tests.support.fake_glue import empty_glue
 from tests.sync.cases import CITY, MOR, TRIPS, add_columns, drop_one_city, one_more_city, trip
 from tests.sync.test_entries import create
 
@@ -26,7 +26,7 @@ def glue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
+    with empty_glue():
         yield boto3.client("glue", region_name=REGION)
 
 
@@ -125,3 +125,14 @@ def test_the_catalog_of_another_account_is_named_in_requests(
     with taking() as requests, contextlib.suppress(pyhudi.CatalogError, KeyError):
         create(tmp_path / "trips").sync("glue", region=REGION, options=options)
     assert requests[0].message["CatalogId"] == "123456789012"
+
+
+def test_a_catalog_of_these_tests_leaves_the_buckets_of_others(glue: Any) -> None:
+    """The S3 server of other tests in this process has its data in the same library."""
+    s3 = boto3.client("s3", region_name="us-east-1")
+    s3.create_bucket(Bucket="of-others")
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    with empty_glue():
+        assert glue.get_databases()["DatabaseList"] == []
+        assert "of-others" in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+    s3.delete_bucket(Bucket="of-others")
