@@ -97,6 +97,8 @@ def test_properties_of_the_streamer_make_a_kafka_source(tmp_path: Path) -> None:
     table = {"hoodie.datasource.write.recordkey.field": "id", "pyhudi.ingest.max.seconds": "1.5"}
     stated = replace(settings, properties=given | table, target_base_path=str(tmp_path / "t"))
     assert (stated.stream().max_rows, stated.stream().max_seconds) == (500, 1.5)
-    other = {**given, "hoodie.streamer.source.kafka.enable.commit.offset": "true"}
+    placed = {**given, "hoodie.streamer.source.kafka.append.offsets": "true"}
+    assert "trips" in repr(IngestSettings(placed, source_class="JsonKafkaSource").source())
+    other = {**given, "hoodie.streamer.source.kafka.enable.commit.offset": "false"}
     with pytest.raises(OptionError, match=r"commit\.offset"):
         IngestSettings(other, source_class="JsonKafkaSource").source()

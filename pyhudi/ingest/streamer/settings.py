@@ -26,7 +26,6 @@ _USUAL: Final[Mapping[str, frozenset[str]]] = {
     "kafka.source.maxEvents": frozenset(),  # a limit of the batch, whatever the source
     "source.kafka.value.deserializer.class": frozenset({"KafkaAvroDeserializer"}),
     "source.kafka.checkpoint.type": frozenset({"string"}),
-    "source.kafka.append.offsets": frozenset({"false"}),
     "source.kafka.enable.commit.offset": frozenset({"true"}),
     "source.hoodieincr.file.format": frozenset({"parquet"}),
     "source.hoodieincr.drop.all.meta.fields.from.source": frozenset({"true"}),
