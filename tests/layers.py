@@ -13,7 +13,9 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "arrays environment lookup_calibration markup observe records reports",
+    "arrays environment lookup_calibration markup records reports",
+    "libraries",
+    "observe",
     "filenames options",
     "layouts",
     "storage engine",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyhudi.errors import UserError
+from pyhudi.libraries import load_library
 from pyhudi.observe.events import Event, add_receiver, remove_receiver
 from pyhudi.observe.measurements import COUNTERS, SECONDS, labels_of, measured
 
@@ -20,13 +21,9 @@ class PrometheusEndpoint:
 
         Raises UserError if prometheus-client is not installed or the port is taken.
         """
-        try:
-            import prometheus_client as library
-        except ImportError as absent:
-            raise UserError(
-                "metrics for Prometheus need the library prometheus-client",
-                hint="pip install 'pyhudi[prometheus]'",
-            ) from absent
+        library = load_library(
+            "prometheus_client", extra="prometheus", needed_for="metrics for Prometheus"
+        )
         self.registry = library.CollectorRegistry()
         self._counters = {
             name: library.Counter(name, text, labels, registry=self.registry)

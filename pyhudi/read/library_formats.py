@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.errors import UserError
+from pyhudi.libraries import load_library
 from pyhudi.read.scan_plan import ReadTask, read_task
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ class ArrowRows:
 
     def to_pandas(self, **options: Any) -> Any:
         """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
-        _library("pandas", "to_pandas")
+        load_library("pandas", extra="pandas", needed_for="to_pandas")
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self, *, lazy: bool = False) -> Any:
         """All rows as a polars DataFrame, or a LazyFrame of the current snapshot, which reads only
         what a query needs: polars pushes columns and filters down to the scan."""
-        polars = _library("polars", "to_polars")
+        polars = load_library("polars", extra="polars", needed_for="to_polars")
         if lazy:
             return polars.scan_pyarrow_dataset(self._lazy().to_pyarrow_dataset())
         return polars.DataFrame(self.to_arrow())
@@ -43,7 +43,7 @@ class ArrowRows:
         Reads nothing yet.  options: as for `pyarrow.Table.to_pandas` of each partition; an integer
         column with nulls needs `types_mapper=pandas.ArrowDtype` to have the same type in all.
         """
-        frames = _library("dask.dataframe", "to_dask", package="dask")
+        frames = load_library("dask.dataframe", extra="dask", needed_for="to_dask")
         scan = self._lazy()
         empty = scan.schema.empty_table().to_pandas(**options)
         if not scan.tasks:
@@ -54,7 +54,7 @@ class ArrowRows:
     def to_ray(self) -> Any:
         """The rows of the current snapshot as a Ray Dataset of Arrow blocks, one task for each file
         slice.  Reads nothing yet."""
-        data = _library("ray.data", "to_ray", package="ray")
+        data = load_library("ray.data", extra="ray", needed_for="to_ray")
         scan = self._lazy()
         if not scan.tasks:
             return data.from_arrow(scan.schema.empty_table())
@@ -64,18 +64,6 @@ class ArrowRows:
     def _lazy(self) -> Scan:
         """The scan that the rows come from, in this process."""
         raise NotImplementedError
-
-
-def _library(module: str, method: str, *, package: str | None = None) -> Any:
-    """A library.  Raises UserError that names the extra if it is not installed."""
-    name = package or module
-    try:
-        return import_module(module)
-    except ImportError as missing:
-        raise UserError(
-            f"{method} needs the library {name}", missing=missing.name,
-            hint=f"pip install 'pyhudi[{name}]'",
-        ) from None  # fmt: skip
 
 
 def _frame_of(task: ReadTask, options: Mapping[str, Any]) -> Any:

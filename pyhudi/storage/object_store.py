@@ -26,6 +26,7 @@ from pyhudi.errors import (
     StorageError,
     UserError,
 )
+from pyhudi.libraries import load_library
 from pyhudi.observe.events import observed
 from pyhudi.storage.bounded_client import Buckets
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
@@ -56,13 +57,7 @@ PAGE: Final = 1000  # names in one answer
 @cache
 def _library() -> Any:
     """The module obstore, loaded when first needed."""
-    try:
-        import obstore
-    except ImportError as absent:
-        raise UserError(
-            "object stores need the library obstore", hint="pip install 'pyhudi[object]'"
-        ) from absent
-    return obstore
+    return load_library("obstore", extra="object", needed_for="tables on object stores")
 
 
 class ObjectStoreFileSystem:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, UserError
+from pyhudi.libraries import load_library
 from pyhudi.storage.locks.monotonic_clock import seconds_allowed
 
 _ATTEMPTS: Final = 4
@@ -176,14 +177,9 @@ class NameNode:
 
 def _connection(host: str, port: int, options: Mapping[str, Any]) -> Any:
     """fsspec's WebHDFS, for its session, its authentication and its proxies of data nodes."""
+    library = load_library("fsspec.implementations.webhdfs", extra="hdfs", needed_for="hdfs://")
     try:
-        from fsspec.implementations.webhdfs import WebHDFS
-    except ImportError as absent:
-        raise UserError(
-            "hdfs:// needs the library requests", hint="pip install 'pyhudi[hdfs]'"
-        ) from absent
-    try:
-        return WebHDFS(host, port=port, skip_instance_cache=True, **options)
+        return library.WebHDFS(host, port=port, skip_instance_cache=True, **options)
     except (TypeError, ValueError) as error:
         raise UserError("HDFS is not accessible", host=host, reason=str(error)) from error
 

@@ -12,7 +12,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Final
 
-from pyhudi.errors import CatalogError, UserError
+from pyhudi.errors import CatalogError
+from pyhudi.libraries import load_library
 from pyhudi.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 
 _CREATED: Final = 100
@@ -139,12 +140,7 @@ class GlueCatalog:
 
     @cached_property
     def _client(self) -> Any:
-        try:
-            boto3 = import_module("boto3")
-        except ImportError:
-            raise UserError(
-                "the AWS Glue Data Catalog needs boto3", hint="pip install 'pyhudi[glue]'"
-            ) from None
+        boto3 = load_library("boto3", extra="glue", needed_for="the AWS Glue Data Catalog")
         return boto3.client("glue", region_name=self._region, endpoint_url=self._endpoint)
 
     def _stored(self, database: str, name: str) -> Any:

@@ -15,7 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from pyhudi.errors import CatalogError, OptionError, UserError
+from pyhudi.errors import CatalogError, OptionError
+from pyhudi.libraries import load_library
 from pyhudi.options.catalogs import servers
 from pyhudi.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 
@@ -257,12 +258,7 @@ def _first_line(text: object) -> str:
 def interface() -> Any:
     """The structures and the service of `hive_metastore.thrift`.  Raises UserError without
     thriftpy2."""
-    try:
-        thriftpy2 = import_module("thriftpy2")
-    except ImportError:
-        raise UserError(
-            "the Hive Metastore needs thriftpy2", hint="pip install 'pyhudi[hive]'"
-        ) from None
+    thriftpy2 = load_library("thriftpy2", extra="hive", needed_for="the Hive Metastore")
     path = Path(__file__).with_suffix(".thrift")
     return thriftpy2.load(str(path), module_name="pyhudi_hive_metastore_thrift")
 

@@ -28,6 +28,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from pyhudi.errors import IndexNotReadyError, OptionError, StorageError
+from pyhudi.libraries import load_library
 from pyhudi.options import HBaseRules
 
 _COMMIT: Final = b"_s:commit_ts"
@@ -241,13 +242,7 @@ def _forget(place: HBasePlace) -> None:
 
 @cache
 def _library() -> Any:
-    try:
-        import happybase
-    except ImportError:
-        raise OptionError(
-            "the HBase index requires the library happybase", hint="pip install 'pyhudi[hbase]'"
-        ) from None
-    return happybase
+    return load_library("happybase", extra="hbase", needed_for="the HBase index")
 
 
 @cache

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from pyhudi._native import argsort
 from pyhudi.arrays import Longs
-from pyhudi.errors import CorruptFileError, OptionError
+from pyhudi.errors import CorruptFileError
 from pyhudi.index.rocksdb.store_files import (
     BucketState,
     Place,
@@ -40,6 +40,7 @@ from pyhudi.index.rocksdb.store_files import (
     published,
     restore_bucket,
 )
+from pyhudi.libraries import load_library
 from pyhudi.records import FileGroupId, InstantTime
 
 _GROUP: Final = b"\xff"
@@ -208,10 +209,4 @@ def _block_cache() -> Any:
 
 
 def _library() -> Any:
-    try:
-        import rocksdict
-    except ImportError:
-        raise OptionError(
-            "the RocksDB index requires the library rocksdict", hint="pip install 'pyhudi[rocksdb]'"
-        ) from None
-    return rocksdict
+    return load_library("rocksdict", extra="rocksdb", needed_for="the RocksDB index")

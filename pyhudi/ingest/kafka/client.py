@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pyhudi.errors import PyhudiError, SourceDataLostError, StorageError, UserError
+from pyhudi.libraries import load_library
 
 _CHUNK: Final = 10_000
 """Messages of one call of the client."""
@@ -282,11 +283,4 @@ class TopicRead:
 
 
 def _library() -> Any:
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise UserError(
-            "reading Kafka needs the package confluent-kafka", reason=str(error),
-            hint="pip install 'pyhudi[kafka]'",
-        ) from error  # fmt: skip
-    return confluent_kafka
+    return load_library("confluent_kafka", extra="kafka", needed_for="reading Kafka")

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from pyhudi.errors import StorageError, UserError
+from pyhudi.libraries import load_library
 
 REQUEST_MAX: Final = 10
 """Messages of one request, at most."""
@@ -85,12 +86,7 @@ class SqsQueue:
 
     @cached_property
     def _client(self) -> Any:
-        try:
-            boto3 = import_module("boto3")
-        except ImportError:
-            raise UserError(
-                "queues of Amazon SQS need boto3", hint="pip install 'pyhudi[sqs]'"
-            ) from None
+        boto3 = load_library("boto3", extra="sqs", needed_for="queues of Amazon SQS")
         given = self._credentials
         with self._answering():
             return boto3.client(

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.errors import UserError
+from pyhudi.libraries import load_library
 
 _ROWS: Final = 65_536
 """Rows of a batch that DuckDB returns."""
@@ -39,12 +40,7 @@ def query_batches(query: str, rows: Mapping[str, pa.RecordBatchReader]) -> pa.Re
 
 
 def _closed_connection() -> Any:
-    try:
-        import duckdb
-    except ImportError as absent:
-        raise UserError(
-            "SQL over batches needs the library duckdb", hint="pip install 'pyhudi[duckdb]'"
-        ) from absent
+    duckdb = load_library("duckdb", extra="duckdb", needed_for="SQL over batches")
     connection = duckdb.connect(":memory:")
     for setting in _CLOSED:
         connection.execute(setting)

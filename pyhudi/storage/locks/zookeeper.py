@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from pyhudi.errors import StorageError, UserError
+from pyhudi.errors import StorageError
+from pyhudi.libraries import load_library
 
 _NODE: Final = "-lock-"
 
@@ -35,16 +36,9 @@ class ZooKeeperPlace:
 @cache
 def _library() -> Any:
     """The module kazoo, loaded when first needed."""
-    try:
-        import kazoo.client
-        import kazoo.exceptions
-        import kazoo.handlers.threading
-        import kazoo.recipe.lock
-    except ImportError as absent:
-        raise UserError(
-            "ZooKeeper locks need the library kazoo", hint="pip install 'pyhudi[zookeeper]'"
-        ) from absent
-    return kazoo
+    for part in ("client", "exceptions", "handlers.threading", "recipe.lock"):
+        load_library(f"kazoo.{part}", extra="zookeeper", needed_for="ZooKeeper locks")
+    return load_library("kazoo", extra="zookeeper", needed_for="ZooKeeper locks")
 
 
 @cache
