@@ -1,21 +1,25 @@
 """Tables in DataFusion: `register` makes a table of a snapshot.
 
-DataFusion's Parquet reader reads base files on the local disk that no log changes; pyhudi reads the
-other file slices, one partition each, with the columns and filters of the query.
+DataFusion's Parquet reader reads base files on the local disk, less the rows that the logs replace;
+pyhudi reads the other rows, a partition for each file slice, with the columns and filters of the
+query.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.snapshot_parts import (
+    CutFile,
     RestRows,
     SnapshotParts,
     rest_of,
@@ -29,6 +33,7 @@ from pyhudi.read.time_travel import PointInTime
 if TYPE_CHECKING:
     from datafusion import SessionContext
 
+_ROW: Final = "file_row_index()"
 FILES_OF_A_VIEW_MAX: Final = 200
 """DataFusion plans each file as one input of a union.  Of more files pyhudi reads the rows."""
 
@@ -57,10 +62,11 @@ def register(
     parts = _parts(context, scan)
     if context.table_exist(view):
         context.deregister_table(view)
-    if not parts.whole:
+    if not parts.whole and not parts.cut:
         context.register_dataset(view, _dataset_of(parts.rest or rest_of(scan)))
         return view
     frames = [_file(context, path) for path in parts.whole]
+    frames += [_remaining(context, file) for file in parts.cut]
     if parts.rest is not None:
         rest = f"__pyhudi_rest_{view}"
         if context.table_exist(rest):
@@ -75,19 +81,48 @@ def register(
 
 
 def _parts(context: SessionContext, scan: Scan) -> SnapshotParts:
-    """Parts without cut files: DataFusion's reader does not number the rows of a file."""
-    parts = snapshot_parts(scan, cut=False)
-    if not parts.whole:
+    """The parts that DataFusion's reader and pyhudi read."""
+    parts = snapshot_parts(scan, cut=_numbers_rows())
+    paths = [*parts.whole, *(file.path for file in parts.cut)]
+    if not paths:
         return parts
-    stored = _file(context, parts.whole[0]).schema()
+    stored = _file(context, paths[0]).schema()
     same = all(
         stored.get_field_index(field.name) >= 0
         and _plain(stored.field(field.name).type) == _plain(field.type)
         for field in scan.schema
     )
-    if same and len(parts.whole) <= FILES_OF_A_VIEW_MAX:
+    if same and len(paths) <= FILES_OF_A_VIEW_MAX:
         return parts
     return snapshot_parts(scan, native=False)
+
+
+@cache
+def _numbers_rows() -> bool:
+    """Whether DataFusion's reader numbers the rows of a file, as newer versions do."""
+    from datafusion import SessionConfig, SessionContext
+
+    context = SessionContext(SessionConfig().with_information_schema(True))
+    query = "select 1 from information_schema.routines where routine_name = 'file_row_index'"
+    return bool(context.sql(query).count())
+
+
+def _remaining(context: SessionContext, file: CutFile) -> Any:
+    """The rows of a base file that the logs do not replace."""
+    from datafusion import udf
+
+    remaining = pa.array(np.logical_not(file.mask))
+    every = pa.array(np.arange(file.rows))
+
+    def is_remaining(numbers: pa.Array) -> pa.Array:
+        first = numbers[0].as_py() if len(numbers) else 0
+        if numbers.equals(every.slice(first, len(numbers))):
+            return remaining.slice(first, len(numbers))
+        return remaining.take(numbers)
+
+    frame = _file(context, file.path)
+    chosen = udf(is_remaining, [pa.int64()], pa.bool_(), "immutable", f"pyhudi_{id(remaining)}")
+    return frame.filter(chosen(frame.parse_sql_expr(_ROW)))
 
 
 def _file(context: SessionContext, path: str) -> Any:
@@ -114,7 +149,7 @@ class _FragmentedRows(DatasetOverScans):
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
         tasks = self._rest.narrowed(None, filter).tasks
-        return iter([_TaskFragment(self._rest, task) for task in tasks])
+        return iter([_TaskFragment(self._rest.schema, task) for task in tasks])
 
 
 @cache
@@ -129,14 +164,15 @@ def _dataset_of(rest: RestRows) -> Any:
 
 
 class _TaskFragment:
-    """One task as a fragment of a dataset."""
+    """One task as a fragment of a dataset.  The task has the filter of the query already:
+    DataFusion passes the same filter to `get_fragments` and to `scanner`."""
 
-    def __init__(self, rest: RestRows, task: ReadTask) -> None:
-        self._rest, self._task = rest, task
+    def __init__(self, schema: pa.Schema, task: ReadTask) -> None:
+        self._schema, self._task = schema, task
 
     @property
     def physical_schema(self) -> pa.Schema:
-        return self._rest.schema
+        return self._schema
 
     @property
     def partition_expression(self) -> pc.Expression:
@@ -144,13 +180,20 @@ class _TaskFragment:
 
     def scanner(
         self, schema: pa.Schema, columns: Any = None, filter: Any = None, **options: Any
-    ) -> Any:
-        import pyarrow.dataset as ds  # slow to import
-
+    ) -> _TaskRows:
         names = list(schema.names if columns is None else columns)
-        needed = names or schema.names[:1]
-        group = self._task.slice.group
-        found = self._rest.narrowed(needed, filter)
-        tasks = tuple(task for task in found.tasks if task.slice.group == group)
-        reader = task_batches(found.schema, tasks)
-        return ds.Scanner.from_batches(reader, columns=names)
+        spec = replace(self._task.spec, columns=tuple(names or schema.names[:1]))
+        return _TaskRows(replace(self._task, spec=spec), names)
+
+
+class _TaskRows:
+    """The part of the interface of `pyarrow.dataset.Scanner` that DataFusion uses; a scanner of
+    pyarrow reads from another thread, which costs more than the rows of small logs."""
+
+    def __init__(self, task: ReadTask, names: list[str]) -> None:
+        self._task, self._names = task, names
+        self.projected_schema = pa.schema(map(task.spec.table.field, names))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in task_batches(self._task.spec.schema, (self._task,)):
+            yield batch.select(self._names)

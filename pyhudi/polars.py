@@ -23,7 +23,7 @@ from pyhudi.read.time_travel import PointInTime
 from pyhudi.write.write_report import WriteReport
 
 if TYPE_CHECKING:
-    from polars import DataFrame, Expr, LazyFrame, Schema
+    from polars import DataFrame, Expr, LazyFrame, Schema, Series
 
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite")
 _ROW: Final = "__pyhudi_row"
@@ -116,11 +116,19 @@ def _remaining(files: Sequence[CutFile]) -> LazyFrame:
     """The rows of base files that the logs do not replace."""
     import polars
 
-    masks = np.concatenate([file.mask for file in files])
-    remaining = polars.lit(polars.Series(np.logical_not(masks)))
+    remaining = np.logical_not(np.concatenate([file.mask for file in files]))
+
+    def is_remaining(numbers: Series) -> Series:
+        return polars.Series(remaining[numbers.to_numpy()])
+
     paths = [file.path for file in files]
     rows = polars.scan_parquet(paths, row_index_name=_ROW, **_AS_STORED)
-    return rows.filter(remaining.gather(polars.col(_ROW)))
+    # A function of each row: polars still skips row groups by the other conditions of a query.
+    return rows.filter(
+        polars.col(_ROW).map_batches(
+            is_remaining, return_dtype=polars.Boolean(), is_elementwise=True
+        )
+    )
 
 
 class _Source:

@@ -138,6 +138,9 @@ def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBa
     """Batches of each part in turn, while the next parts are read."""
     if not tasks:
         return
+    if len(tasks) == 1 and not tasks[0].is_one_file:  # one part, with nothing to read ahead
+        yield from read_task(tasks[0]).to_batches()
+        return
     waiting: deque[Future[pa.Table]] = deque()
     with ThreadPoolExecutor(ahead, thread_name_prefix="pyhudi-read") as pool:
         try:

@@ -79,3 +79,33 @@ def test_a_registered_table_is_the_snapshot_of_its_call(tmp_path: Path, context:
     stored.insert(rows(("a", "p", 1)))
     pyhudi.datafusion.register(context, stored, "stored")
     assert tuples(context, "select v from stored") == [(1,)]
+
+
+@pytest.mark.parametrize("pushed", ["false", "true"])
+def test_replaced_rows_are_left_out_of_files_that_datafusion_reads(
+    tmp_path: Path, pushed: str
+) -> None:
+    config = {
+        "datafusion.execution.parquet.pushdown_filters": pushed,
+        "datafusion.execution.batch_size": "64",
+        "datafusion.execution.parquet.enable_page_index": "true",
+    }
+    context = datafusion.SessionContext(datafusion.SessionConfig(config))
+    schema = pa.schema({"id": pa.string(), "v": pa.int64()})
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id", table_type="mor")
+    numbers = range(5000)
+    table.upsert(pa.table([[f"{n:05}" for n in numbers], list(numbers)], schema=schema))
+    table.upsert(pa.table([[f"{n:05}" for n in range(0, 5000, 7)], [-1] * 715], schema=schema))
+    table.delete(keys=["00001", "04999"])
+    pyhudi.datafusion.register(context, table, "t")
+    plan = context.sql("explain select * from t").to_pylist()[1]["plan"]
+    assert "file_row_index" in plan
+    remaining = [n for n in numbers if n % 7 and n not in (1, 4999)]
+    found = tuples(context, "select v from t where v >= 0 order by v")
+    assert [v for (v,) in found] == remaining
+    assert tuples(context, "select count(*) from t") == [(4998,)]
+    high = tuples(context, "select v from t where v > 4000 and v % 3 = 0 order by v limit 5")
+    assert [v for (v,) in high] == [n for n in remaining if n > 4000 and n % 3 == 0][:5]
+    lowest = tuples(context, "select min(v), max(v), sum(v) from t where id < '00100'")
+    below = [n for n in remaining if n < 100]
+    assert lowest == [(-1, max(below), sum(below) - 15)]
