@@ -37,6 +37,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "pandas": ("pandas", "scan.to_pandas()"),
     "polars": ("polars", "scan.to_polars()"),
     "prometheus": ("prometheus-client", "metrics for Prometheus"),
+    "protobuf": ("grpcio-tools", "ingest of messages in Protobuf"),
     "ray": ("ray", "scan.to_ray()"),
     "rocksdb": ("rocksdict", "the RocksDB index"),
     "spark": ("pyspark", "pyhudi.spark and format('pyhudi')"),

@@ -15,6 +15,10 @@ from pyhudi.ingest.message_formats.bytes_messages import BytesFormat as BytesFor
 from pyhudi.ingest.message_formats.debezium_messages import DebeziumFormat as DebeziumFormat
 from pyhudi.ingest.message_formats.dms_messages import DmsFormat as DmsFormat
 from pyhudi.ingest.message_formats.json_messages import JsonFormat as JsonFormat
+from pyhudi.ingest.message_formats.json_schema_messages import (
+    JsonSchemaFormat as JsonSchemaFormat,
+)
+from pyhudi.ingest.message_formats.protobuf_messages import ProtobufFormat as ProtobufFormat
 from pyhudi.ingest.queues.s3_event_source import S3EventSource as S3EventSource
 from pyhudi.ingest.retries import Retries as Retries
 from pyhudi.ingest.source import REJECTED as REJECTED

@@ -16,6 +16,8 @@ from pyhudi.ingest.source import RowSource
 
 GROUP: Final = "pyhudi.sources"
 
+_WITHOUT_PREFIX: Final = ("pyhudi.", "bootstrap.", "group.", "schema.registry.")
+
 SourceFactory = Callable[[Mapping[str, str]], RowSource]
 """Makes a source from properties.
 
@@ -53,8 +55,10 @@ def needed(properties: Mapping[str, str], name: str, *, of: str) -> str:
     """A property.  of: the source that needs it.  Raises OptionError if it is missing or empty."""
     value = properties.get(name, "").strip()
     if not value:
+        is_whole = name.startswith(_WITHOUT_PREFIX)
         raise OptionError(
-            f"the source {of} needs a property", option=f"hoodie.streamer.{name}",
+            f"the source {of} needs a property",
+            option=name if is_whole else f"hoodie.streamer.{name}",
             hint="state it in --props or --hoodie-conf",
         )  # fmt: skip
     return value

@@ -7,9 +7,13 @@ from typing import Final
 
 from pyhudi.errors import OptionError
 from pyhudi.ingest.kafka.kafka_source import KafkaSource
+from pyhudi.ingest.message_formats.message_format import MessageFormat
+from pyhudi.ingest.message_formats.protobuf_messages import ProtobufFormat
 from pyhudi.ingest.source import RowSource
 from pyhudi.ingest.source_registry import needed
 
+_PROTOBUF_DESERIALIZERS: Final = ("KafkaProtobufDeserializer", "ByteArrayDeserializer")
+_DESCRIPTORS: Final = "pyhudi.ingest.proto.descriptors"
 _CLIENT_SETTINGS: Final = (
     "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password",
     "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
@@ -37,13 +41,49 @@ def kafka_from(properties: Mapping[str, str]) -> RowSource:
     return KafkaSource(
         needed(properties, "bootstrap.servers", of="kafka"),
         needed(properties, "source.kafka.topic", of="kafka"),
-        format=properties.get("envelope") or properties.get("format") or "json",
+        format=properties.get("envelope") or _format(properties),
         registry=properties.get("schema.registry.url"),
         start=properties.get("auto.offset.reset", "latest").lower(),
         on_data_loss="error" if fails else "earliest",
         columns=("offset", "partition", "timestamp") if with_offsets else (),
         group=properties.get("group.id"),
         config={name: properties[name] for name in _CLIENT_SETTINGS if name in properties},
+    )
+
+
+def _format(properties: Mapping[str, str]) -> str | MessageFormat:
+    """As the class of the source and its deserializer imply."""
+    form = properties.get("format") or "json"
+    deserializer = properties.get("source.kafka.value.deserializer.class", "")
+    if form == "json" and deserializer.endswith("KafkaJsonSchemaDeserializer"):
+        return "json-schema"
+    return _protobuf(properties) if form == "protobuf" else form
+
+
+def _protobuf(properties: Mapping[str, str]) -> MessageFormat:
+    """Of a descriptor set, unless the deserializer is that of a registry."""
+    name = "source.kafka.proto.value.deserializer.class"
+    deserializer = properties.get(name, "").rpartition(".")[2]
+    if deserializer not in ("", *_PROTOBUF_DESERIALIZERS):
+        raise OptionError(
+            "unknown deserializer of Protobuf", option=f"hoodie.streamer.{name}",
+            value=properties[name], hint="use " + " or ".join(_PROTOBUF_DESERIALIZERS),
+        )  # fmt: skip
+    provider, source = "schemaprovider.proto.", "kafka with Protobuf"
+    message = properties.get(provider + "class.name")
+    registry = descriptors = None
+    if deserializer == "ByteArrayDeserializer" or _DESCRIPTORS in properties:
+        message = needed(properties, provider + "class.name", of=source)
+        descriptors = needed(properties, _DESCRIPTORS, of=source)
+    else:
+        registry = needed(properties, "schema.registry.url", of=source)
+    return ProtobufFormat(
+        registry,
+        descriptors,
+        message,
+        wrappers_as_records=_flag(properties, provider + "flatten.wrappers", "false"),
+        timestamps_as_records=_flag(properties, provider + "timestamps.as.records", "false"),
+        recursion_max=int(properties.get(provider + "max.recursion.depth", "5")),
     )
 
 

@@ -42,7 +42,8 @@ class JsonFormat:
 
 
 class JsonDecoder:
-    """is_closed: fields that the schema lacks are dropped.
+    """schema: a column of the type null gets the type of its values.  is_closed: fields that the
+    schema lacks are dropped.
 
     A new field has the type of its first value in the batch; messages with values of no common
     type fail.
@@ -107,9 +108,7 @@ class JsonDecoder:
         return self._known(field.name) or field.type
 
     def _parsed(self, lines: _Lines) -> pa.Table:
-        rows = lines.read(self._explicit, ignores_new=self._ignores_new)
-        if self._is_closed:
-            return rows.select([n for n in rows.schema.names if n in self._schema.names])
+        rows = self._read(lines)
         times = [
             pa.field(field.name, text)
             for field in rows.schema
@@ -121,11 +120,18 @@ class JsonDecoder:
         both = [pa.schema(list(self._explicit.items())), pa.schema(times)]
         merged = pa.unify_schemas(both, promote_options="permissive")
         self._explicit = {field.name: field.type for field in merged}
-        return lines.read(self._explicit, ignores_new=self._ignores_new)
+        return self._read(lines)
+
+    def _read(self, lines: _Lines) -> pa.Table:
+        rows = lines.read(self._explicit, ignores_new=self._ignores_new)
+        if not self._is_closed:
+            return rows
+        return rows.select([n for n in rows.schema.names if n in self._schema.names])
 
     def _known(self, name: str) -> pa.DataType | None:
-        place = self._schema.get_field_index(name)
-        return self._schema.field(place).type if place >= 0 else None
+        """The type of a column; None: that of its values."""
+        kind = _field_type(self._schema, name)
+        return None if kind is None or pt.is_null(kind) else kind
 
     def _learn(self, schema: pa.Schema) -> None:
         """Raises SchemaError for a new field whose type does not fit its earlier values."""
@@ -206,7 +212,7 @@ def _text_of_times(found: pa.DataType, known: pa.DataType | None) -> pa.DataType
     return None
 
 
-def _field_type(struct: pa.DataType | None, name: str) -> pa.DataType | None:
+def _field_type(struct: pa.DataType | pa.Schema | None, name: str) -> pa.DataType | None:
     if struct is None or struct.get_field_index(name) < 0:
         return None
     return struct.field(name).type

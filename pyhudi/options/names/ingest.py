@@ -106,9 +106,10 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("kafka.source.maxEvents", count(1, 2**62), "records of a batch at most"),
     *_rows(TEXT, "the Avro schema of the values", _KAFKA + "value.deserializer.schema"),
     *_rows(TEXT, "KafkaAvroDeserializer and KafkaAvroSchemaDeserializer: Avro with a registry; "
-           "ByteArrayDeserializer: Avro with a schema file", _KAFKA + "value.deserializer.class"),
-    *_no("messages in Protobuf are not read", "JSON or Avro",
-         _KAFKA + "proto.value.deserializer.class"),
+           "ByteArrayDeserializer: Avro with a schema file; KafkaJsonSchemaDeserializer: JSON "
+           "Schema with a registry", _KAFKA + "value.deserializer.class"),
+    *_rows(TEXT, "KafkaProtobufDeserializer: Protobuf with a registry; ByteArrayDeserializer: "
+           "with pyhudi.ingest.proto.descriptors", _KAFKA + "proto.value.deserializer.class"),
     *_rows(duration("ms"), "of the broker's first answer", _KAFKA + "fetch_partition.time.out"),
     *_without(_SPARK, _KAFKA + "minPartitions", _KAFKA + "spark.sql.consumer.enable",
               _KAFKA + "ignore.prefix.config.list"),
@@ -199,14 +200,19 @@ ROWS: Final[tuple[Row, ...]] = (
            _SCHEMA + "registry.baseUrl", _SCHEMA + "registry.urlSuffix",
            _SCHEMA + "registry.targetUrl", _SCHEMA + "registry.sourceUrlSuffix",
            _SCHEMA + "registry.targetUrlSuffix"),
-    *_no("messages in Protobuf are not read", "JSON or Avro", _SCHEMA + "proto.class.name"),
+    *_rows(TEXT, "a message of pyhudi.ingest.proto.descriptors, or its Java class",
+           _SCHEMA + "proto.class.name"),
+    *_rows(FLAG, "true: google.protobuf.Int64Value and others are structs",
+           _SCHEMA + "proto.flatten.wrappers"),
+    *_rows(FLAG, "true: google.protobuf.Timestamp is a struct",
+           _SCHEMA + "proto.timestamps.as.records"),
+    *_rows(count(1, 32), "levels of a recursive message; default 5",
+           _SCHEMA + "proto.max.recursion.depth"),
     *_no("a Java class cannot be called from Python", "a schema file",
          _SCHEMA + "registry.schemaconverter", _SCHEMA + "schema_post_processor", harmless=("",)),
     *_without("there is no post processor", *(_SCHEMA_POST + name for name in (
         "delete.columns", "add.column.name", "add.column.type", "add.column.nullable",
         "add.column.default", "add.column.doc"))),
-    *_without("messages are read as Arrow columns", *(_SCHEMA + "proto." + name for name in (
-        "flatten.wrappers", "timestamps.as.records", "max.recursion.depth"))),
     *_no("schemas are not read from a database or Hive", "a schema file, or the source's columns",
          *(_SCHEMA + "source.schema.jdbc." + name for name in (
              "connection.url", "driver.type", "username", "password", "dbtable", "timeout",
@@ -221,6 +227,8 @@ ROWS: Final[tuple[Row, ...]] = (
               "files that are younger are left for later; default 2"),
     of_ingest("pyhudi.ingest.files.late.seconds", number(0, 1e9),
               "files that appear with a time this long before the checkpoint are read; default 0"),
+    of_ingest("pyhudi.ingest.proto.descriptors", TEXT,
+              "a set of descriptors of Protobuf: protoc --descriptor_set_out --include_imports"),
     of_ingest("pyhudi.ingest.max.bytes", BYTES, "bytes of the source in a batch; default 1gb"),
     of_ingest("pyhudi.ingest.max.seconds", number(0.001, 1e9),
               "seconds for reading a batch; default: no limit"),

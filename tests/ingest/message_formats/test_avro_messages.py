@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import fastavro
@@ -16,6 +14,7 @@ import pytest
 
 from pyhudi.errors import OptionError, StorageError
 from pyhudi.ingest import AvroFormat
+from tests.ingest.registries import Registry
 
 FIRST = {"type": "record", "name": "trip", "fields": [
     {"name": "id", "type": "string"}, {"name": "ts", "type": "int"}]}  # fmt: skip
@@ -27,25 +26,10 @@ SCHEMAS = {1: FIRST, 70_000: SECOND}
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """A server with the answers of a registry."""
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            number = int(self.path.rpartition("/")[2])
-            known = SCHEMAS.get(number)
-            body = json.dumps({"schema": json.dumps(known)} if known else {"error_code": 40403})
-            self.send_response(200 if known else 404)
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *facts: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with Registry().running() as found:
+        for number, schema in SCHEMAS.items():
+            found.add(number, json.dumps(schema))
+        yield found.url
 
 
 def encoded(row: dict[str, Any], schema: dict[str, Any]) -> bytes:
