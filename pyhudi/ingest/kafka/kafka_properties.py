@@ -28,14 +28,16 @@ def kafka_from(properties: Mapping[str, str]) -> RowSource:
     `auto.offset.reset` is the start of a table without a checkpoint: `earliest` or `latest`, which
     is the default as in Apache Hudi.  `source.kafka.enable.failOnDataLoss` false continues at the
     earliest message.  `source.kafka.append.offsets` adds columns for the offset, partition and time
-    of each message.  `group.id` gets the position after each commit.
+    of each message.  `group.id` gets the position after each commit, unless
+    `source.kafka.enable.commit.offset` is false.
     """
-    form = properties.get("source.kafka.checkpoint.type", "string")
-    if form != "string":
-        raise OptionError(
-            "only checkpoints of offsets are supported", option="source.kafka.checkpoint.type",
-            value=form, hint="state topic,partition:offset,... as the checkpoint",
-        )  # fmt: skip
+    group = properties.get("group.id")
+    config = {name: properties[name] for name in _CLIENT_SETTINGS if name in properties}
+    commits = _flag(properties, "source.kafka.enable.commit.offset", str(group is not None).lower())
+    if commits:
+        group = needed(properties, "group.id", of="kafka that commits offsets")
+    elif group is not None:
+        config["group.id"], group = group, None
     with_offsets = _flag(properties, "source.kafka.append.offsets", "false")
     fails = _flag(properties, "source.kafka.enable.failOnDataLoss", "true")
     return KafkaSource(
@@ -46,8 +48,9 @@ def kafka_from(properties: Mapping[str, str]) -> RowSource:
         start=properties.get("auto.offset.reset", "latest").lower(),
         on_data_loss="error" if fails else "earliest",
         columns=("offset", "partition", "timestamp") if with_offsets else (),
-        group=properties.get("group.id"),
-        config={name: properties[name] for name in _CLIENT_SETTINGS if name in properties},
+        group=group,
+        checkpoint_type=properties.get("source.kafka.checkpoint.type", "string"),
+        config=config,
     )
 
 

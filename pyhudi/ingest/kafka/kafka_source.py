@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.errors import OptionError, SourceDataLostError
+from pyhudi.errors import OptionError, SourceDataLostError, UserError
 from pyhudi.formats.schema_conform import Loss, conform
 from pyhudi.ingest.kafka.client import TopicClient, TopicRead
 from pyhudi.ingest.kafka.messages import MessageBatch, gathered
@@ -33,6 +33,7 @@ MAX_ROWS: Final = 1_000_000
 _PART_MESSAGES: Final = 100_000
 _PART_BYTES: Final = 32 << 20
 """Messages that are decoded at once."""
+CHECKPOINT_TYPES: Final = ("string", "timestamp", "single_offset")
 _ON_DATA_LOSS: Final = ("error", "earliest", "latest")
 
 Start = str | datetime | Mapping[int, int]
@@ -67,6 +68,9 @@ class KafkaSource:
     `_hoodie_kafka_source_offset` and so on.
     group: to which the position is reported after each commit, for tools that show lag.
     isolation: `read_committed` or `read_uncommitted`.
+    checkpoint_type: what a checkpoint that is a number means, which a caller states to begin there:
+    `timestamp`, milliseconds since 1970; `single_offset`, of the only partition.  Checkpoints in
+    the table are always strings with the offset of each partition.
     config: more settings of librdkafka, such as those of security.
     timeout_seconds: for an answer of the broker.
 
@@ -89,6 +93,7 @@ class KafkaSource:
         columns: Sequence[str] = (),
         group: str | None = None,
         isolation: str = "read_committed",
+        checkpoint_type: str = "string",
         config: Mapping[str, Any] | None = None,
         timeout_seconds: float = 30.0,
     ) -> None:
@@ -97,6 +102,11 @@ class KafkaSource:
             raise OptionError(
                 "unknown treatment of lost data", on_data_loss=on_data_loss,
                 hint="use " + ", ".join(_ON_DATA_LOSS),
+            )  # fmt: skip
+        if checkpoint_type not in CHECKPOINT_TYPES:
+            raise OptionError(
+                "unknown type of checkpoints", checkpoint_type=checkpoint_type,
+                hint="use " + ", ".join(CHECKPOINT_TYPES),
             )  # fmt: skip
         decoded = message_format(format, registry)
         settings = RowSettings(
@@ -111,6 +121,7 @@ class KafkaSource:
             stated["group.id"] = group
         self._connection = _Connection(topic, stated, timeout_seconds, settings)
         self._start, self._on_data_loss, self._group = start, on_data_loss, group
+        self._checkpoint_type = checkpoint_type
         self._client: TopicClient | None = None
         self._first: TopicOffsets | None = None
         self._gap: tuple[TopicOffsets, TopicOffsets] | None = None
@@ -190,7 +201,7 @@ class KafkaSource:
         if checkpoint is None:
             start = self._first = self._first or self._beginning(partitions, ends)
         else:
-            start = parsed(checkpoint, self._connection.topic)
+            start = self._stated(checkpoint, partitions)
         start = self._present(start, partitions, ends)
         if self._gap is not None and self._gap[0] == start:
             start = self._gap[1]
@@ -209,6 +220,20 @@ class KafkaSource:
                 assert isinstance(self._start, Mapping)
                 offsets = {**client.earliest(partitions), **self._start}
         return TopicOffsets(self._connection.topic, offsets)
+
+    def _stated(self, checkpoint: str, partitions: list[int]) -> TopicOffsets:
+        topic = self._connection.topic
+        if self._checkpoint_type == "string" or not checkpoint.isdecimal():
+            return parsed(checkpoint, topic)
+        if self._checkpoint_type == "timestamp":
+            return TopicOffsets(topic, self._connected().at_time(partitions, int(checkpoint)))
+        if len(partitions) != 1:
+            raise UserError(
+                "one offset cannot be the position in a topic with several partitions",
+                topic=topic, partitions=len(partitions), checkpoint=checkpoint,
+                hint="state topic,partition:offset,...",
+            )  # fmt: skip
+        return TopicOffsets(topic, {partitions[0]: int(checkpoint)})
 
     def _present(
         self, start: TopicOffsets, partitions: list[int], ends: Mapping[int, int]

@@ -25,8 +25,6 @@ _BYTES_MAX: Final = 1 << 30
 _USUAL: Final[Mapping[str, frozenset[str]]] = {
     "kafka.source.maxEvents": frozenset(),  # a limit of the batch, whatever the source
     "source.kafka.value.deserializer.class": frozenset({"KafkaAvroDeserializer"}),
-    "source.kafka.checkpoint.type": frozenset({"string"}),
-    "source.kafka.enable.commit.offset": frozenset({"true"}),
     "source.hoodieincr.file.format": frozenset({"parquet"}),
     "source.hoodieincr.drop.all.meta.fields.from.source": frozenset({"true"}),
     "jdbc.incr.fallback.to.full.fetch": frozenset({"false"}),

@@ -96,12 +96,15 @@ ROWS: Final[tuple[Row, ...]] = (
          "csv.multiLine", "csv.encoding"),
     # Kafka
     *_rows(TEXT, "the topic", _KAFKA + "topic"),
-    *_rows(words("string"), "form of `--checkpoint`", _KAFKA + "checkpoint.type"),
+    *_rows(words("string", "timestamp", "single_offset"), "form of `--checkpoint`: "
+           "topic,partition:offset,...; milliseconds since 1970; or the offset of the only "
+           "partition", _KAFKA + "checkpoint.type"),
     *_rows(FLAG, "adds the columns _hoodie_kafka_source_offset, _partition and _timestamp",
            _KAFKA + "append.offsets"),
     *_rows(FLAG, "true fails if offsets have expired; false reads from the earliest",
            _KAFKA + "enable.failOnDataLoss"),
-    *_rows(FLAG, "true commits the offsets to the group too, for monitors",
+    *_rows(FLAG, "true commits the offsets to group.id, which false only names; "
+           "default: true if group.id is stated",
            _KAFKA + "enable.commit.offset"),
     _row("kafka.source.maxEvents", count(1, 2**62), "records of a batch at most"),
     *_rows(TEXT, "the Avro schema of the values", _KAFKA + "value.deserializer.schema"),
