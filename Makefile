@@ -15,7 +15,7 @@
 # make spark-versions  tests/spark with PySpark 3.5, 4.0 and the newest 4.x, each in an environment of its own
 # make hbase    the HBase index on a real HBase, in turns with Apache Hudi's; fetched the first time
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
-# make engines-local  DuckDB, polars, DataFusion and Daft query tables of four million rows; Daft is fetched
+# make engines-local  DuckDB, polars, DataFusion, Daft, Dask and Ray query tables of four million rows, JDBC a server
 # make hudi-rs  hudi-rs 0.6, built by cargo, and pyhudi write and read the same tables in turns
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes;
@@ -115,9 +115,14 @@ interop: build
 faults: build
 	$(BIN)/python -m tests.index_faults --keys 2000000 --faults 3000 --seed $${SEED:-1}
 
-engines-local: build
-	$(BIN)/python -m pip install -q -e '.[daft]' --no-build-isolation
-	$(BIN)/python -m pytest -m 'slow or not slow' tests/engines tests/server
+# An environment apart: Daft may need an older pyarrow than the tests.
+engines-local:
+	$(PYTHON) -m venv build/engines
+	build/engines/bin/python -m pip install -q 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
+	build/engines/bin/python -m pip install -q --no-build-isolation -e '.[cli,daft,ray,dask,datafusion,duckdb,pandas,polars]' \
+		'adbc-driver-flightsql>=1.3' 'hypothesis>=6.120' 'moto[glue,s3,server,sqs]>=5.2.5' 'pytest>=8.3' 'pytest-xdist>=3.6'
+	mvn -q -B dependency:copy -Dartifact=org.apache.arrow:flight-sql-jdbc-driver:18.3.0 -DoutputDirectory=build/jdbc
+	build/engines/bin/python -m pytest -m 'slow or not slow' tests/engines tests/server
 
 options: build
 	$(BIN)/python -m pyhudi.options > docs/options.md
@@ -209,7 +214,7 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not catalogs and not engines and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs and not postgres' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not catalogs and not engines and not engines_local and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs and not postgres' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}

@@ -8,7 +8,8 @@ of the query; each query sees the newest snapshots.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ from pyhudi.errors import PyhudiError, UserError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+_WATCH_SECONDS: Final = 0.1
 _LOCKED: Final[dict[str, Any]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -81,11 +83,19 @@ class Queries:
             return len(_statement(query).named_parameters)
 
     def batches(
-        self, query: str, parameters: Sequence[Any] | None = None
+        self,
+        query: str,
+        parameters: Sequence[Any] | None = None,
+        *,
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a query.  Raises UserError at its limits, and as `schema` does."""
+        """The rows of a query.
+
+        is_cancelled: ends the query when it returns True; called until the iterator is closed.
+        Raises UserError then and at the limits, and as `schema` does.
+        """
         rows = size = 0
-        with self._running(query) as con, _reported(), self._timed(con):
+        with self._running(query) as con, _reported(), self._watched(con, is_cancelled):
             reader = self._relation(con, query, parameters).to_arrow_reader()
             for batch in reader:
                 rows, size = rows + batch.num_rows, size + batch.nbytes
@@ -127,14 +137,28 @@ class Queries:
             raise UserError("the server has no such table", table=name[:200])
 
     @contextmanager
-    def _timed(self, con: DuckDBPyConnection) -> Iterator[None]:
-        timer = threading.Timer(self.limits.seconds, con.interrupt)
-        timer.daemon = True
-        timer.start()
+    def _watched(self, con: DuckDBPyConnection, is_cancelled: Callable[[], bool]) -> Iterator[None]:
+        """Interrupts the query when it is cancelled, and at the limit of its time."""
+        import duckdb
+
+        ended, deadline = threading.Event(), time.monotonic() + self.limits.seconds
+
+        def watch() -> None:
+            while not ended.wait(_WATCH_SECONDS):
+                if is_cancelled() or time.monotonic() > deadline:
+                    con.interrupt()  # again if no part of the query ran at this moment
+
+        watcher = threading.Thread(target=watch, name="pyhudi-query-watch", daemon=True)
+        watcher.start()
         try:
             yield
+        except duckdb.InterruptException as stopped:
+            if time.monotonic() > deadline:
+                raise UserError("the query took longer than the server allows") from stopped
+            raise UserError("the client cancelled the query") from stopped
         finally:
-            timer.cancel()
+            ended.set()
+            watcher.join()
 
 
 class _Named(dict[str, Table]):
@@ -166,8 +190,6 @@ def _reported() -> Iterator[None]:
 
     try:
         yield
-    except duckdb.InterruptException as stopped:
-        raise UserError("the query took longer than the server allows") from stopped
     except duckdb.Error as refused:
         cause = refused.__cause__ or refused.__context__
         if isinstance(cause, PyhudiError):

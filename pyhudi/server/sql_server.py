@@ -70,6 +70,7 @@ class SqlServer(flight.FlightServerBase):  # type: ignore[misc]
                 f"{scheme}://{address}:{port}",
                 tls_certificates=None if tls is None else [(tls.certificate, tls.key)],
                 middleware={"token": _Tokens(tokens)},
+                auth_handler=_Handshake(),
             )
         except (pa.ArrowException, OSError) as refused:
             self._queries.close()
@@ -100,7 +101,7 @@ class SqlServer(flight.FlightServerBase):  # type: ignore[misc]
                 return flight.RecordBatchStream(_METADATA[command.name](self, command))
             statement = self._statement(command)
             schema = self._queries.schema(statement.query, statement.parameters)
-            return flight.GeneratorStream(schema, self._rows(statement))
+            return flight.GeneratorStream(schema, self._rows(statement, context))
 
     def do_action(self, context: Any, action: Any) -> Iterator[Any]:
         """Make and close prepared statements."""
@@ -180,9 +181,12 @@ class SqlServer(flight.FlightServerBase):  # type: ignore[misc]
             {1: handle, 2: schema.serialize().to_pybytes(), 3: expected.serialize().to_pybytes()},
         )
 
-    def _rows(self, statement: _Prepared) -> Iterator[pa.RecordBatch]:
+    def _rows(self, statement: _Prepared, context: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, until the call of the client ends or is cancelled."""
         with _answered():
-            yield from self._queries.batches(statement.query, statement.parameters)
+            yield from self._queries.batches(
+                statement.query, statement.parameters, is_cancelled=context.is_cancelled
+            )
 
     def _tables(self, command: Message) -> pa.Table:
         return catalog.tables_of(
@@ -220,6 +224,17 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         known = [hmac.compare_digest(one, token) for one in given for token in self._tokens]
         if not any(known):
             raise flight.FlightUnauthenticatedError("the request has no valid bearer token")
+
+
+class _Handshake(flight.ServerAuthHandler):  # type: ignore[misc]
+    """Answers the handshake with which the JDBC driver begins.  `_Tokens` has verified its bearer
+    token, and verifies that of each later request."""
+
+    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+        return
+
+    def is_valid(self, token: bytes) -> bytes:
+        return b""
 
 
 def _check(tokens: Sequence[str], host: str, tls: Tls | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,33 @@ def test_results_and_times_are_limited(cursor: Any, made: Any) -> None:
         one.execute("select sum(a.i * b.i) from range(1000000) a(i), range(1000000) b(i)")
         one.fetchall()
     slow.shutdown()
+
+
+ENDLESS = "select sum(a.i * b.i) from range(1000000000) a(i), range(1000000000) b(i)"
+
+
+@pytest.mark.parametrize("way", ["cancel", "close"])
+def test_a_cancelled_query_leaves_its_place_to_another(made: Any, way: str) -> None:
+    """The server has one place; the query would hold it for an hour."""
+    limits = QueryLimits(seconds=3600, queries=1)
+    with SqlServer({"t": made.table}, tokens=[TOKEN], limits=limits) as server:
+        options = flight.FlightCallOptions(
+            headers=[(b"authorization", f"Bearer {TOKEN}".encode())], timeout=60
+        )
+        ticket = flight.Ticket(message_bytes("TicketStatementQuery", {1: ENDLESS.encode()}))
+        with flight.connect(server.url) as client:
+            reader = client.do_get(ticket, options)
+            stop = threading.Timer(0.5, reader.cancel)
+            if way == "cancel":
+                stop.start()
+                with pytest.raises((flight.FlightCancelledError, pa.ArrowCancelled)):
+                    reader.read_chunk()
+            del reader
+        with dbapi.connect(server.url, db_kwargs={AUTHORIZATION: f"Bearer {TOKEN}"}) as con:
+            cursor = con.cursor()
+            cursor.execute("select count(*) from t")
+            assert cursor.fetchall() == [(made.rows.num_rows,)]
+            cursor.close()
 
 
 @pytest.mark.parametrize("given", [None, "Bearer", "Bearer ", "Bearer another token", TOKEN])
