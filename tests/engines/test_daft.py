@@ -15,7 +15,7 @@ import pyhudi.daft
 from bench.lineitem import QUERIES, Made, supplier
 from tests.engines.answers import LONG_ROWS, SHAPES, expected, text
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engines_local]
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
 
 
@@ -56,3 +56,20 @@ def test_the_recipe_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     section = PAGE.read_text("utf-8").partition("\n## Daft\n")[2].partition("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     exec(compile(code, "engines.md: Daft", "exec"), {"pyhudi": pyhudi})
+
+
+def test_pyhudi_reads_what_the_files_do_not_state(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.string(), "city": pa.string(), "v": pa.int64()})
+    wider = pa.schema([*schema, pa.field("new", pa.int32())])
+    for name in ("plain", "e[1]"):
+        table = pyhudi.create_table(
+            tmp_path / name, schema, record_key="id", partition_by="city", table_type="mor"
+        )
+        table.bulk_insert(pa.table([["a"], ["p"], [1]], schema=schema))
+        assert pyhudi.daft.read(table).to_pydict() == {"id": ["a"], "city": ["p"], "v": [1]}
+        table.bulk_insert(pa.table([["b", "c"], ["q", "r"], [2, 3], [5, 6]], schema=wider))
+        table.upsert(pa.table([["c"], ["r"], [30], [60]], schema=wider))
+        found = pyhudi.daft.read(table).sort("id").to_pydict()
+        assert (found["v"], found["new"]) == ([1, 2, 30], [None, 5, 60])
+        filtered = pyhudi.daft.read(table, where="v > 1").select("id").sort("id")
+        assert filtered.to_pydict() == {"id": ["b", "c"]}
