@@ -220,7 +220,8 @@ torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0} --version 9
 
-# PYHUDI_KAFKA: host:port of a running Kafka.
+# PYHUDI_KAFKA: host:port of a running Kafka.  PYHUDI_SCHEMA_REGISTRY: URL of a running schema registry with the
+# interface of Confluent's, such as http://127.0.0.1:8081/apis/ccompat/v7 of Apicurio.
 kafka: build
 	$(BIN)/python -m pytest -p no:xdist -m kafka tests/ingest
 

@@ -165,3 +165,16 @@ def test_ten_kills_lose_and_double_nothing(real: Broker, tmp_path: Path) -> None
     feed = TopicFeed(real.servers, real.topic(4), 4)
     found = KillRun(feed, tmp_path / "t", 30, 10, 1000, "insert", max_rows=2000).run()
     assert found["kills"] == 10
+
+
+def test_a_checkpoint_that_is_a_time_or_one_offset(real: Broker) -> None:
+    topic = real.topic(1)
+    for number in range(4):
+        real.put(topic, messages(number, 1), partition=0, timestamp=1_700_000_000_000 + number)
+    timed = KafkaSource(real.servers, topic, checkpoint_type="timestamp")
+    batch = timed.read("1700000000002", ALL, SCHEMA)
+    assert ids(batch) == ["k000002", "k000003"]
+    assert batch is not None and batch.checkpoint == f"{topic},0:4"
+    assert timed.read("1900000000000", ALL, SCHEMA) is None
+    single = KafkaSource(real.servers, topic, checkpoint_type="single_offset")
+    assert ids(single.read("3", ALL, SCHEMA)) == ["k000003"]
