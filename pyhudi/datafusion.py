@@ -22,6 +22,7 @@ from pyhudi.engines.snapshot_parts import (
     CutFile,
     RestRows,
     SnapshotParts,
+    is_native,
     rest_of,
     snapshot_parts,
 )
@@ -46,20 +47,23 @@ def register(
     as_of: PointInTime | None = None,
     mode: str = "snapshot",
     with_meta: bool = False,
+    reader: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
 ) -> str:
     """Register a table's snapshot, and return the name.
 
     table: a table, its path or URL.  name: of the registered table; None: the table's name.  as_of
-    and mode: as for `Table.scan`.  Queries see the snapshot of the call.  Raises as `open_table`
-    and `Table.scan` do.
+    and mode: as for `Table.scan`.  reader: "auto", or "arrow" to have pyhudi read all rows, so that
+    files are skipped by the table's indexes and statistics.  Queries see the snapshot of the call.
+    Raises as `open_table` and `Table.scan` do, and UserError for another reader.
     """
+    by_engine = is_native(reader)
     opened = table if isinstance(table, Table) else open_table(
         table, storage_options=storage_options
     )  # fmt: skip
     scan = opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned()
     view = opened.config.name if name is None else name
-    parts = _parts(context, scan)
+    parts = _parts(context, scan) if by_engine else snapshot_parts(scan, native=False)
     if context.table_exist(view):
         context.deregister_table(view)
     if not parts.whole and not parts.cut:

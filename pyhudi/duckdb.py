@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.api.table import Table, open_table
-from pyhudi.engines.snapshot_parts import CutFile, SnapshotParts, snapshot_parts
+from pyhudi.engines.snapshot_parts import CutFile, SnapshotParts, is_native, snapshot_parts
 from pyhudi.engines.table_calls import TableCall, identifier, with_views
-from pyhudi.errors import UserError
 from pyhudi.read.time_travel import PointInTime
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ NATIVE_FILES_MAX: Final = 2000
 """DuckDB opens all files of a view in each query.  Of tables with more files pyhudi reads the
 rows: it opens those that partitions and statistics do not rule out."""
 
-_READERS: Final = ("auto", "arrow")
 _RESERVED: Final = frozenset({"filename", "file_row_number", "file_index", "__pyhudi_file"})
 _GLOB: Final = frozenset("*?[]{}")
 
@@ -58,15 +56,14 @@ def attach(
 
     table: a table, its path or URL.  name: of the view; None: the table's name.  as_of and mode:
     as for `Table.scan`.  reader: "auto", or "arrow" to have pyhudi read all rows, so that
-    partitions and files are skipped by pyhudi.  Queries see the snapshot of the call; attach
-    again for a newer one.  Reads the footers of base files and merges the keys of logs.
-    Raises as `open_table` and `Table.scan` do, and UserError for another reader.
+    partitions and files are skipped by the table's indexes and statistics.  Queries see the
+    snapshot of the call; attach again for a newer one.  Reads the footers of base files and merges
+    the keys of logs.  Raises as `open_table` and `Table.scan` do, and UserError for another reader.
     """
-    if reader not in _READERS:
-        raise UserError("unknown reader", reader=reader, hint=f"one of {', '.join(_READERS)}")
+    by_engine = is_native(reader)
     opened = _opened(table, storage_options)
     scan = opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned()
-    native = reader == "auto" and len(scan.tasks) <= NATIVE_FILES_MAX and _reads_files(con)
+    native = by_engine and len(scan.tasks) <= NATIVE_FILES_MAX and _reads_files(con)
     parts = snapshot_parts(scan, native=native)
     if not _is_readable(con, parts):
         parts = snapshot_parts(scan, native=False)

@@ -16,7 +16,13 @@ import pyarrow as pa
 
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.polars_filter import arrow_filter
-from pyhudi.engines.snapshot_parts import CutFile, RestRows, rest_of, snapshot_parts
+from pyhudi.engines.snapshot_parts import (
+    CutFile,
+    RestRows,
+    is_native,
+    rest_of,
+    snapshot_parts,
+)
 from pyhudi.errors import UserError
 from pyhudi.read.scan import Scan
 from pyhudi.read.time_travel import PointInTime
@@ -39,18 +45,22 @@ def scan(
     as_of: PointInTime | None = None,
     mode: str = "snapshot",
     with_meta: bool = False,
+    reader: str = "auto",
     storage_options: Mapping[str, Any] | None = None,
 ) -> LazyFrame:
     """A lazy frame of a table's snapshot, which is chosen now.
 
-    table: a table, its path or URL.  as_of and mode: as for `Table.scan`.  Reads the footers of
-    base files and merges the keys of logs; rows are read when the query runs.  Raises as
-    `open_table` and `Table.scan` do.
+    table: a table, its path or URL.  as_of and mode: as for `Table.scan`.  reader: "auto",
+    or "arrow" to have pyhudi read all rows, so that files are skipped by the table's indexes and
+    statistics.  Reads the footers of base files and merges the keys of logs; rows are read when the
+    query runs.  Raises as `open_table` and `Table.scan` do, and UserError for another reader.
     """
+    by_engine = is_native(reader)
     opened = table if isinstance(table, Table) else open_table(
         table, storage_options=storage_options
     )  # fmt: skip
-    return _lazy_frame(opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned())
+    scan = opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned()
+    return _lazy_frame(scan, native=by_engine and len(scan.tasks) <= SCANNED_FILES_MAX)
 
 
 def sink(
@@ -83,15 +93,15 @@ def sink(
     return report
 
 
-def _lazy_frame(scan: Scan) -> LazyFrame:
+def _lazy_frame(scan: Scan, *, native: bool) -> LazyFrame:
     """The frame of a pinned scan: files that polars reads, and the rest."""
     import polars
     from polars.io.plugins import register_io_source
 
     schema = polars.DataFrame(scan.schema.empty_table()).schema
-    parts = snapshot_parts(scan, native=len(scan.tasks) <= SCANNED_FILES_MAX)
+    parts = snapshot_parts(scan, native=native)
     paths = [*parts.whole, *(file.path for file in parts.cut)]
-    if paths and not _is_native(paths[0], schema):
+    if paths and not _reads_types(paths[0], schema):
         parts = snapshot_parts(scan, native=False)
     frames = []
     if parts.whole:
@@ -104,7 +114,7 @@ def _lazy_frame(scan: Scan) -> LazyFrame:
     return frames[0] if len(frames) == 1 else polars.concat(frames)
 
 
-def _is_native(path: str, schema: Schema) -> bool:
+def _reads_types(path: str, schema: Schema) -> bool:
     """Whether polars reads a file with the types that it gives Arrow columns."""
     import polars
 

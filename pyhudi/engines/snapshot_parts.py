@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from pyhudi.arrays import Longs
 from pyhudi.engine import LocalEngine
+from pyhudi.errors import UserError
 from pyhudi.formats.base_file import BaseFooter, footer
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.scan import Scan, task_batches
@@ -28,6 +29,8 @@ from pyhudi.read.scan_plan import ReadTask, count_task
 from pyhudi.read.scan_tasks import read_replaced
 from pyhudi.records import FileGroupId
 from pyhudi.storage.local import LocalFileSystem
+
+_READERS: Final = ("auto", "arrow")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +104,17 @@ class RestRows:
 def rest_of(scan: Scan) -> RestRows:
     """All rows of a scan, read by pyhudi."""
     return RestRows(scan, frozenset(), frozenset())
+
+
+def is_native(reader: str) -> bool:
+    """Whether a reader of files is the engine's own where possible.
+
+    reader: "auto", or "arrow" for pyhudi, which skips files by the table's indexes and statistics.
+    Raises UserError for another name.
+    """
+    if reader not in _READERS:
+        raise UserError("unknown reader", reader=reader, hint=f"one of {', '.join(_READERS)}")
+    return reader == "auto"
 
 
 def snapshot_parts(

@@ -18,7 +18,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
     folder = tmp_path_factory.mktemp("engines")
 
     @cache
-    def one(kind: str, version: int = 6, rows: int = ROWS) -> Made:
+    def one(kind: str, version: int, rows: int) -> Made:
         return make(folder / f"{kind}_{version}_{rows}", rows, kind, version=version)
 
-    return one
+    return lambda kind, version=6, rows=ROWS: one(kind, version, rows)
