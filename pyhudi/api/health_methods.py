@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 from threading import TIMEOUT_MAX
+from typing import Self
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
@@ -14,6 +18,13 @@ from pyhudi.health.metadata_verify import check_metadata
 from pyhudi.health.repair import RepairReport, execute_repair
 from pyhudi.health.service_scheduler import ServicesReport, run_due
 from pyhudi.health.service_thread import BackgroundServices
+from pyhudi.operations.inline_services import (
+    PendingServices,
+    ServiceRun,
+    count_pending,
+    run_enabled,
+)
+from pyhudi.operations.write import commit
 from pyhudi.options import Options
 from pyhudi.report.table_report import TableReport, table_report
 from pyhudi.storage.filesystem import FileSystem
@@ -65,6 +76,13 @@ class CareVerbs:
         """The metadata table: verification and rebuild."""
         return MetadataCare(self._fs, self._options, self._engine)
 
+    def without_inline_services(self) -> Self:
+        """The same table, but its writes run no table services, whatever its options say."""
+        other = copy(self)
+        services = replace(self._options.services, enabled=False)
+        other._options = replace(self._options, services=services)
+        return other
+
     @property
     def services(self) -> TableServices:
         """The table services, run by one call or in the background."""
@@ -76,6 +94,30 @@ class TableServices:
 
     def __init__(self, fs: FileSystem, options: Options, engine: Engine) -> None:
         self._fs, self._options, self._engine = fs, options, engine
+
+    def run_enabled(
+        self, *, compaction: bool, clustering_commits: int | None = None
+    ) -> Iterator[ServiceRun]:
+        """Run, concurrent with writers, the services that the table's options enable after a write
+        and that are due by the timeline; yields each that has notes or failed.
+
+        compaction: of a merge-on-read table, whatever `hoodie.compact.inline` says.
+        clustering_commits: cluster after this many commits; None: as the options say.
+        """
+        rules = self._options.services
+        if not rules.enabled:
+            return
+        is_mor = load_config(self._fs).is_merge_on_read
+        rules = replace(rules, compacts_inline=compaction and is_mor)
+        if clustering_commits is not None:
+            clustering = replace(rules.clustering, inline=True, after_commits=clustering_commits)
+            rules = replace(rules, clustering=clustering)
+        options = replace(self._options, services=rules)
+        yield from run_enabled(self._fs, options, self._engine, commit)
+
+    def pending(self) -> PendingServices:
+        """The numbers of planned compactions and clusterings that are not completed."""
+        return count_pending(self._fs)
 
     def run(self, *, dry_run: bool = False) -> ServicesReport:
         """Run the services that are due: rollback of failed writes, partition TTL, compaction, log

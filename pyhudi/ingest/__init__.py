@@ -5,6 +5,8 @@ crash, and on tables that Apache Hudi's streamer wrote.
 """
 
 from pyhudi.ingest.bad_rows import ErrorTable as ErrorTable
+from pyhudi.ingest.concurrent_services import ConcurrentServices as ConcurrentServices
+from pyhudi.ingest.concurrent_services import ServicesStatus as ServicesStatus
 from pyhudi.ingest.databases.postgres_changes import PostgresChanges as PostgresChanges
 from pyhudi.ingest.databases.query_source import QuerySource as QuerySource
 from pyhudi.ingest.files.listing import DateFolders as DateFolders

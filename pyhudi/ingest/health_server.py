@@ -23,6 +23,8 @@ _GAUGES: Final = {
     "pyhudi_ingest_lag_bytes": "Bytes of the source after the checkpoint",
     "pyhudi_ingest_lag_files": "Files of the source after the checkpoint",
     "pyhudi_ingest_lag_seconds": "Age of the oldest row that has not been read",
+    "pyhudi_ingest_service_runs": "Concurrent table services that changed the table",
+    "pyhudi_ingest_service_failures": "Rounds of services that failed since the last success",
 }
 """Gauges at /metrics, each with the label table."""
 
@@ -117,6 +119,9 @@ def _values(state: IngestStatus) -> dict[str, float]:
         lag = state.lag
         found |= {"lag_rows": lag.rows, "lag_bytes": lag.bytes, "lag_files": lag.files}
         found["lag_seconds"] = lag.seconds
+    if state.services is not None:
+        found["service_runs"] = sum(state.services.runs.values())
+        found["service_failures"] = state.services.failures
     return {prefix + name: value for name, value in found.items() if value is not None}
 
 

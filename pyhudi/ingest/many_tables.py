@@ -109,11 +109,14 @@ def _retries(run: Mapping[str, Any]) -> Retries | None:
 
 
 def _check_types(table: str, flags: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    numbers = ("source_limit", "max_bad_rows", *_RUN[1:])
+    numbers = (
+        "source_limit", "max_bad_rows", "max_pending_compactions", "max_pending_clustering",
+        *_RUN[1:],
+    )  # fmt: skip
     for name, value in {**flags, **run}.items():
         if name in numbers:
             is_fine = isinstance(value, int | float) and not isinstance(value, bool)
-        elif name in ("filter_dupes", "continuous"):
+        elif name in ("filter_dupes", "continuous", "disable_compaction"):
             is_fine = isinstance(value, bool)
         else:
             is_fine = isinstance(value, dict if name == "storage" else str)
@@ -151,12 +154,14 @@ class _Worker:
     def _run(self) -> None:
         """Run the ingest to its end; an error ends this table only."""
         try:
-            self.ingest.settings.stream().run(
-                continuous=self.ingest.continuous,
+            settings, continuous = self.ingest.settings, self.ingest.continuous
+            settings.stream().run(
+                continuous=continuous,
                 interval_seconds=self.ingest.interval_seconds,
                 stop=self.stop,
                 on_status=self._receive,
                 retries=self.ingest.retries,
+                services=settings.services() if continuous else None,
             )
         except BaseException as error:
             if self.status.state is not IngestState.FAILED:

@@ -7,11 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pyhudi.ingest.concurrent_services import ServicesStatus
 from pyhudi.ingest.source import SourceLag
 from pyhudi.write.write_report import WriteReport
 
@@ -22,6 +23,7 @@ class IngestState(Enum):
     STARTING = "starting"
     WRITING = "writing"  # reads and writes a batch
     IDLE = "idle"  # the source has no new rows
+    WAITING = "waiting"  # for table services, of which too many plans are pending
     RETRYING = "retrying"  # waits after an error that can pass
     STOPPED = "stopped"
     FAILED = "failed"
@@ -35,7 +37,7 @@ class IngestStatus:
     commit or poll.  last_commit: instant of the last batch; last_commit_at: its Unix time.
     rows: written since the start; rejected: bad rows.  rows_per_second, commit_seconds: of the last
     batch.  error: of the state retrying or failed; failures: attempts that failed since the last
-    success.
+    success.  services: those that run concurrently; None: they run after batches.
     """
 
     table: str
@@ -53,6 +55,7 @@ class IngestStatus:
     commit_seconds: float = 0.0
     error: str | None = None
     failures: int = 0
+    services: ServicesStatus | None = None
 
     @property
     def is_healthy(self) -> bool:
@@ -61,7 +64,10 @@ class IngestStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can represent, with `healthy`."""
-        values = {**asdict(self), "state": self.state.value, "healthy": self.is_healthy}
+        values = {**asdict(replace(self, services=None)), "state": self.state.value}
+        values["healthy"] = self.is_healthy
+        if self.services is not None:
+            values["services"] = self.services.to_dict()
         if self.lag is not None:
             values["lag"] = {n: v for n, v in asdict(self.lag).items() if v is not None}
         return values

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
 
 from pyhudi.errors import OptionError, PyhudiError
 from pyhudi.ingest.bad_rows import BadRowCheck, BadRowRules, BadRows, TableFit
+from pyhudi.ingest.concurrent_services import ConcurrentServices, ServiceRounds
 from pyhudi.ingest.retries import Retries, is_passing
 from pyhudi.ingest.source import RowSource, SourceBatch, SourceLag, SourceLimits, lag_of
 from pyhudi.ingest.status import IngestState, IngestStatus, StatusReceiver, rows_of
@@ -34,6 +35,11 @@ class _IngestTable(Protocol):
 
     @property
     def config(self) -> Any: ...
+
+    @property
+    def services(self) -> Any: ...
+
+    def without_inline_services(self) -> Self: ...
 
     def source_position(self) -> tuple[SourcePosition | None, pa.Schema]: ...
 
@@ -191,6 +197,7 @@ class Stream:
         on_batch: Callable[[WriteReport], None] = lambda report: None,
         on_status: StatusReceiver | Sequence[StatusReceiver] = (),
         retries: Retries | None = None,
+        services: ConcurrentServices | None = None,
     ) -> None:
         """Write batches until the source has no new rows.
 
@@ -200,14 +207,29 @@ class Stream:
         on_status: called with each change of the state.  retries: of errors that can pass, such as
         an unreachable source or store, and conflicts with other writers; None: without limit if
         continuous, else none.
+        services: of the table, in a thread while batches are written; continuous only.  A failure
+        of a service is in the status and is retried.  None: after each batch, as the options of
+        the table say.
         Raises OptionError for a negative interval, and the errors of `run_once`.
         """
         if interval_seconds < 0:
             raise OptionError("the interval must not be negative", interval=interval_seconds)
+        if services is not None and not continuous:
+            raise OptionError(
+                "table services run concurrently with a continuous ingest only",
+                hint="pass continuous=True, or leave services out",
+            )
         self._check_saves()
         receivers = (on_status,) if callable(on_status) else tuple(on_status)
         rules = retries or (Retries() if continuous else Retries(0))
-        _Run(self, continuous, interval_seconds, stop, on_batch, receivers, rules).run()
+        if services is None:
+            _Run(self, continuous, interval_seconds, stop, on_batch, receivers, rules).run()
+            return
+        writer = replace(self, table=self.table.without_inline_services())
+        with ServiceRounds(self.table, services, rules) as rounds:
+            _Run(
+                writer, continuous, interval_seconds, stop, on_batch, receivers, rules, rounds
+            ).run()
 
 
 @dataclass
@@ -221,6 +243,7 @@ class _Run:
     on_batch: Callable[[WriteReport], None]
     receivers: Sequence[StatusReceiver]
     retries: Retries
+    rounds: ServiceRounds | None = None
     status: IngestStatus = field(init=False)
     next_lag: float = field(default=0.0, init=False)
 
@@ -240,12 +263,22 @@ class _Run:
 
     def _round(self) -> bool:
         """One batch and the pause after it; whether to continue."""
+        if self._waits_for_services():
+            return True
         began = time.monotonic()
         report = self._batch()
         if report is None and not self.continuous:
             return False
         least = self.interval if report is not None else max(self.interval, _IDLE_SECONDS)
         self._wait(began + least)
+        return True
+
+    def _waits_for_services(self) -> bool:
+        """Whether so many plans are pending that this round writes no batch."""
+        if self.rounds is None or not self.rounds.status.is_behind:
+            return False
+        self._state(IngestState.WAITING)
+        self._wait(time.monotonic() + _IDLE_SECONDS)
         return True
 
     def _batch(self) -> WriteReport | None:
@@ -271,12 +304,16 @@ class _Run:
             return report
 
     def _idle(self, checkpoint: str | None) -> None:
-        if self.status.state is not IngestState.IDLE or self.status.checkpoint != checkpoint:
+        services = None if self.rounds is None else self.rounds.status
+        seen = (self.status.state, self.status.checkpoint, self.status.services)
+        if seen != (IngestState.IDLE, checkpoint, services):
             lag = self._lag(checkpoint)
             self._state(IngestState.IDLE, checkpoint=checkpoint, lag=lag, error=None, failures=0)
 
     def _written(self, report: WriteReport, checkpoint: str | None, seconds: float) -> None:
         rows = rows_of(report)
+        if self.rounds is not None:
+            self.rounds.wake()
         self._state(
             IngestState.WRITING,
             checkpoint=checkpoint,
@@ -310,6 +347,8 @@ class _Run:
     def _state(self, state: IngestState, **facts: Any) -> None:
         if state is not self.status.state or not self.status.since:
             facts["since"] = time.time()
+        if self.rounds is not None:
+            facts["services"] = self.rounds.status
         self.status = replace(self.status, state=state, **facts)
         for receiver in self.receivers:
             receiver(self.status)

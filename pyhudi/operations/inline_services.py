@@ -1,12 +1,12 @@
-"""Table services that run after a write.
+"""Table services that options enable, after a write or concurrent with writers.
 
-The write is already committed, so a failing service does not make it fail: the report contains
-the failure, and the next write, or `table.services.run`, tries again.
+After a write, it is already committed, so a failing service does not make it fail: the report
+contains the failure, and the next write, or `table.services.run`, tries again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cached_property
@@ -29,6 +29,8 @@ from pyhudi.operations.table_services import (
 )
 from pyhudi.operations.ttl import expire
 from pyhudi.options import Options, ServiceOptions
+from pyhudi.services.clustering import pending_clusterings
+from pyhudi.services.compaction import pending_compactions
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
@@ -52,25 +54,79 @@ def after_write(
     rules = options.services
     if not rules.enabled or report.instant is None or not report.published:
         return report
-    table = _Table(fs, options, engine, commit)
     notes: list[str] = []
+    for ran in run_enabled(fs, options, engine, commit):
+        if ran.error is None:
+            notes += ran.notes
+            continue
+        if rules.failures_raise or (rules.archival_failures_raise and ran.name == _ARCHIVAL):
+            raise ran.error
+        notes.append(_failure(ran.name, ran.error))
+    return replace(report, notes=(*report.notes, *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRun:
+    """A service that was due.  notes: for a report.  has_result: whether it changed the table.
+    error: why it failed; None: it did not."""
+
+    name: str
+    notes: tuple[str, ...] = ()
+    has_result: bool = False
+    error: PyhudiError | OSError | pa.ArrowException | None = None
+
+
+def run_enabled(
+    fs: FileSystem, options: Options, engine: Engine, commit: Commit
+) -> Iterator[ServiceRun]:
+    """Run each service that the options enable after a write and that is due by the timeline.
+
+    Yields each that has notes or failed, before the next one runs.  Cost if none is due: one
+    listing of the timeline.
+    """
+    table = _Table(fs, options, engine, commit)
     for service in _SERVICES:
         try:
-            done = service.after(table)
+            notes = tuple(service.after(table))
+            has_result = not all(isinstance(note, _Remark) for note in notes)
+            ran = ServiceRun(service.name, notes, has_result)
         except (PyhudiError, OSError, pa.ArrowException) as error:
-            if rules.failures_raise or (rules.archival_failures_raise and service.run is _archive):
-                raise
-            done = [_failure(service.name, error)]
-        if done:
-            notes += done
+            ran = ServiceRun(service.name, error=error)
+        if ran.notes or ran.error is not None:
+            yield ran
             table = _Table(fs, options, engine, commit)
-    return replace(report, notes=(*report.notes, *notes))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingServices:
+    """Numbers of plans on the timeline that have not been completed."""
+
+    compactions: int
+    clusterings: int
+
+
+def count_pending(fs: FileSystem) -> PendingServices:
+    """The pending compactions and clusterings of a table.  Cost: one listing of the timeline."""
+    log = timeline_log(fs, load_config(fs))
+    timeline = log.load()
+    return PendingServices(
+        len(pending_compactions(timeline)), len(pending_clusterings(log, timeline))
+    )
+
+
+_ARCHIVAL: Final = "archival"
 
 
 def _failure(name: str, error: Exception) -> str:
     is_busy = isinstance(error, LockError | WriteConflictError)
     outcome = "did not run" if is_busy else "failed"
     return f"{name} after this write {outcome} and is due again after the next write: {error}"
+
+
+class _Remark(str):
+    """A note that does not state a change of the table."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -133,7 +189,7 @@ def _cluster(table: _Table) -> Iterable[str]:
             f"clustering {', '.join(done.instants)} rewrote {done.file_groups} file groups "
             f"as {done.new_file_groups}"
         )
-    yield from done.notes
+    yield from map(_Remark, done.notes)
 
 
 def _schedule_clustering(table: _Table) -> Iterable[str]:
@@ -212,6 +268,6 @@ _SERVICES: Final = (
         _schedule_clustering,
     ),
     _Service("cleaning", due_policy.CLEAN, lambda rules: rules.cleans_inline, _clean),
-    _Service("archival", due_policy.ARCHIVAL, lambda rules: rules.archives_inline, _archive),
+    _Service(_ARCHIVAL, due_policy.ARCHIVAL, lambda rules: rules.archives_inline, _archive),
 )
 """Cleaning follows services that make files obsolete; archival follows all other services."""

@@ -79,9 +79,11 @@ def run(
 ) -> Any:
     """Write batches until the source has no new rows, or follow it.
 
-    SIGTERM and SIGINT end the run after the batch in flight.
+    A continuous run also runs the table services, while batches are written. SIGTERM and SIGINT end
+    the run after the batch and the service in flight.
     """
-    stream = settings_of(flags).stream(call.engine)
+    settings = settings_of(flags)
+    stream = settings.stream(call.engine)
     count = max_retry_count if max_retry_count is not None or continuous else 0
     retries = Retries(count, retry_interval_seconds, max(300.0, retry_interval_seconds))
     last: list[IngestStatus] = []
@@ -97,6 +99,7 @@ def run(
             stop=stop.is_set,
             on_status=receivers,
             retries=retries,
+            services=settings.services() if continuous else None,
         )
     status = last[0]
     text = f"{status.batches} batches, {status.rows} rows, checkpoint {status.checkpoint}"

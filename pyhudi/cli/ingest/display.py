@@ -16,6 +16,7 @@ from rich.text import Text
 import pyhudi
 from pyhudi.cli.command import Call
 from pyhudi.errors import PyhudiError
+from pyhudi.ingest.concurrent_services import ServicesStatus
 from pyhudi.ingest.source import SourceLag
 from pyhudi.ingest.status import IngestState, IngestStatus, StatusReceiver
 from pyhudi.markup import bytes_text, count_text
@@ -51,6 +52,7 @@ def line(status: IngestStatus) -> str:
         f"batch {status.batches}: {count_text(status.rows)} rows so far, "
         f"{status.rows_per_second:,.0f} rows/s, commit {status.commit_seconds:.2f} s, "
         f"lag {lag_text(status.lag)}, checkpoint {status.checkpoint}"
+        + (f", services {services_text(status.services)}" if status.services else "")
     )
 
 
@@ -58,6 +60,14 @@ def lag_text(lag: SourceLag | None) -> str:
     """A lag as text: `20 rows, 3.5 seconds`; `unknown` if the source cannot say."""
     facts = {} if lag is None else {n: v for n, v in asdict(lag).items() if v is not None}
     return ", ".join(f"{value:,} {name}" for name, value in facts.items()) or "unknown"
+
+
+def services_text(services: ServicesStatus) -> str:
+    """Concurrent services as text: `3 compaction, 7 cleaning`, and the newest failure."""
+    runs = ", ".join(f"{count} {name}" for name, count in services.runs.items())
+    if services.error is None:
+        return runs or "none yet"
+    return f"{runs}; " * bool(runs) + f"attempt {services.failures} failed: {services.error}"
 
 
 def view(status: IngestStatus, size_bytes: int | None) -> Table:
@@ -73,6 +83,8 @@ def view(status: IngestStatus, size_bytes: int | None) -> Table:
         "commit time": f"{status.commit_seconds:.2f} s",
         "table size": "unknown" if size_bytes is None else bytes_text(size_bytes),
     }
+    if status.services is not None:
+        facts["services"] = services_text(status.services)
     if status.error is not None:
         facts["error"] = status.error
     shown = Table(title=status.table, title_justify="left", show_header=False)

@@ -28,7 +28,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "--merge-impl-classes": "a Java class cannot be called: use a merge mode, or merge= in Python",
     "--merge-mode": "pass --hoodie-conf hoodie.record.merge.mode=MODE",
     "--merge-strategy-id": "pass --hoodie-conf hoodie.record.merge.strategy.id=ID",
-    "--disable-compaction": "pass --hoodie-conf hoodie.compact.inline=false",
     "--config-hot-update-strategy-class": "a Java class cannot be called: restart the ingest",
     "--allow-commit-on-no-checkpoint-change": "an ingest without new rows makes no commit",
 }
@@ -36,8 +35,7 @@ REFUSED: Final[Mapping[str, str]] = {
 WITHOUT_EFFECT: Final = frozenset(
     {"--spark-master", "--delta-sync-scheduling-weight", "--compact-scheduling-weight",
      "--delta-sync-scheduling-minshare", "--compact-scheduling-minshare",
-     "--cluster-scheduling-weight", "--cluster-scheduling-minshare", "--max-pending-compactions",
-     "--max-pending-clustering", "--ingestion-metrics-class"}
+     "--cluster-scheduling-weight", "--cluster-scheduling-minshare", "--ingestion-metrics-class"}
 )  # fmt: skip
 """Flags with a value that tune components of Spark."""
 _ALONE: Final = frozenset({"--retry-on-source-failures"})
@@ -106,6 +104,12 @@ _FLAGS: Final[tuple[Decorator, ...]] = (
     click.option("--bad-rows", type=name_of, metavar="HOW",
                  help="fail (default), skip, or the path of an error table."),
     click.option("--max-bad-rows", type=COUNT, help="Bad rows of a batch at most."),
+    click.option("--disable-compaction", is_flag=True,
+                 help="Plan and run no compaction of a merge-on-read table."),
+    click.option("--max-pending-compactions", type=click.IntRange(min=1), metavar="N",
+                 help="Planned compactions with which a continuous run waits; default: 5."),
+    click.option("--max-pending-clustering", type=click.IntRange(min=1), metavar="N",
+                 help="Planned clusterings with which a continuous run waits; default: 5."),
     click.option("--storage", multiple=True, type=setting, metavar="KEY=VALUE",
                  help="An option of the store, such as endpoint=URL; may be repeated."),
 )  # fmt: skip

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.ingest.bad_rows import BadRows, ErrorTable
+from pyhudi.ingest.concurrent_services import ConcurrentServices
 from pyhudi.ingest.source import RowSource
 from pyhudi.ingest.source_registry import source_from
 from pyhudi.ingest.stream import Stream
 from pyhudi.ingest.streamer.classes import SourceClass, schemas_of, source_class, transforms_of
 from pyhudi.ingest.streamer.properties import SortedProperties, UsedProperties, sorted_properties
+from pyhudi.ingest.streamer.service_rules import (
+    service_rules,
+    without_compaction,
+    without_service_rules,
+)
 from pyhudi.ingest.streamer.target import IngestTarget
 from pyhudi.options import parse_options
 from pyhudi.options.value_types import BYTES
@@ -58,6 +64,9 @@ class IngestSettings:
     bad_rows: str | None = None
     max_bad_rows: int | None = None
     storage: Mapping[str, Any] = field(default_factory=dict)
+    disable_compaction: bool = False
+    max_pending_compactions: int | None = None
+    max_pending_clustering: int | None = None
 
     def stream(self, engine: Engine | None = None) -> Stream:
         """The ingest.  Opens the table if it exists; reads no rows.
@@ -65,6 +74,7 @@ class IngestSettings:
         Raises OptionError, UserError for settings that are missing, unknown or contradict.
         """
         found = sorted_properties(self.properties)
+        found = replace(found, table=self._table_options(found))
         chosen = self._source_class()
         source = _source(chosen, found)
         rows_max, bytes_max = self._limits(chosen, found.streamer)
@@ -96,9 +106,23 @@ class IngestSettings:
             saves_checkpoint=found.streamer.get("checkpoint.force.skip", "").lower() != "true",
         )
 
+    def services(self) -> ConcurrentServices:
+        """The table services of a continuous run.  Raises OptionError."""
+        return service_rules(
+            sorted_properties(self.properties).table,
+            compaction=not self.disable_compaction,
+            pending_compactions_max=self.max_pending_compactions,
+            pending_clusterings_max=self.max_pending_clustering,
+        )
+
     def source(self) -> RowSource:
         """The source alone."""
         return _source(self._source_class(), sorted_properties(self.properties))
+
+    def _table_options(self, found: SortedProperties) -> Mapping[str, str]:
+        """Those that a table has, without those of concurrent services."""
+        options = without_service_rules(found.table)
+        return without_compaction(options) if self.disable_compaction else options
 
     def _source_class(self) -> SourceClass:
         if not self.source_class:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.api.health_methods import TableServices
 from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError, TableNotFoundError
@@ -61,6 +62,15 @@ class IngestTarget:
             except TableNotFoundError:
                 return None
         return self._table
+
+    @property
+    def services(self) -> TableServices | None:
+        """Of the table; None as long as it does not exist."""
+        return None if self.table is None else self.table.services
+
+    def without_inline_services(self) -> IngestTarget:
+        """The same target, but its writes run no table services."""
+        return replace(self, options={**self.options, "hoodie.table.services.enabled": "false"})
 
     @cached_property
     def _request(self) -> TableRequest:

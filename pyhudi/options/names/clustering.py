@@ -9,8 +9,11 @@ from pyhudi.options.service_settings import Layout, PartitionMode, SliceOrder
 from pyhudi.options.value_types import BYTES, FLAG, NAMES, TEXT, choice, class_name, count
 
 _PLANS: Final = "hoodie.clustering.plan.strategy."
-_ASYNC: Final = "no service starts in the background by itself"
-_START: Final = "table.services.start(), or hoodie.clustering.inline"
+_ASYNC: Final = "no service of a table starts in the background by itself"
+_START: Final = (
+    "a continuous ingest (`pyhudi ingest run --continuous`), table.services.start(), or "
+    "hoodie.clustering.inline"
+)
 _TO: Final = "services.clustering."
 
 _PLAN_CLASSES: Final = class_name(

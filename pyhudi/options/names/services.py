@@ -11,8 +11,11 @@ from pyhudi.options.settings import CleaningPolicy
 from pyhudi.options.value_types import BYTES, FLAG, NAMES, TEXT, choice, class_name, count, only
 
 _CLASS: Final = "a Java class cannot be called from Python"
-_ASYNC: Final = "no service starts in the background by itself"
-_START: Final = "table.services.start(), or the inline option of the service"
+_ASYNC: Final = "no service of a table starts in the background by itself"
+_START: Final = (
+    "a continuous ingest (`pyhudi ingest run --continuous`), table.services.start(), or the inline "
+    "option of the service"
+)
 
 _TRIGGERS: Final = choice({trigger.value: trigger for trigger in CompactionTrigger})
 _STRATEGIES: Final = class_name(
