@@ -2,12 +2,15 @@
 
     python -m bench.ingest [--smoke]
     python -m bench.ingest load --servers 127.0.0.1:9092 [--rows 2000000]
-    python -m bench.ingest latency --servers 127.0.0.1:9092 [--seconds 120]
+    python -m bench.ingest sink --servers 127.0.0.1:9092 [--rows 2000000]
+    python -m bench.ingest latency --servers 127.0.0.1:9092 [--seconds 600]
 
 load: JSON of 200 bytes in 4 partitions, upserted into a merge-on-read table with a record index, in
 batches of 250,000; keys are updated 4 times each.  Beside it a loop that only consumes and takes
-the values, the limit of this client.  latency: 5,000 messages a second, a commit each second; from
-the time at which a message was produced until the commit of its batch is complete.
+the values, the limit of this client.  latency: another process produces 5,000 messages a second; a
+commit each second, table services concurrently; from the time at which a message was produced until
+the commit of its batch is complete.
+sink: load, and the same topic written by Spark Structured Streaming with Apache Hudi's sink.
 Without --servers, 20,000 messages in brokers that the client simulates in this process, which
 retain few messages; the figures mean little.
 Each part in a process of its own, so that the peaks of memory are its own.
@@ -17,12 +20,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +38,11 @@ import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import pyhudi
-from pyhudi.ingest import KafkaSource, Stream
+from bench import ingest_sink, machine
+from bench.spark_peers import session_environment
+from pyhudi.ingest import ConcurrentServices, IngestState, IngestStatus, KafkaSource, Stream
+from pyhudi.timeline.instant import Action, State
+from tests.interop.apache_hudi import install
 
 PARTITIONS = 4
 UPDATES = 4
@@ -133,85 +140,157 @@ def written(servers: str, topic: str, rows: int, batch: int) -> dict[str, Any]:
 
 
 def latency(servers: str, seconds: float, rate: int) -> dict[str, Any]:
-    topic, ended = new_topic(servers), threading.Event()
-    producing = threading.Thread(target=_pace, args=(servers, topic, seconds, rate, ended))
-    delays: list[float] = []
+    """From the production of a message until the commit of its batch is complete, while another
+    process produces `rate` messages a second and the table services run concurrently."""
+    topic, keys = new_topic(servers), max(1, int(seconds * rate) // UPDATES)
+    producing = started("pace", servers, topic, seconds, rate, keys)
+    found = _Delays()
     with tempfile.TemporaryDirectory() as folder:
-        table = new_table(folder)
-        newest: list[np.ndarray] = []
+        stream = Stream(KafkaSource(servers, topic), new_table(folder), transform=found.remember)
+        stream.run(
+            continuous=True,
+            interval_seconds=1.0,
+            stop=lambda: producing.poll() is not None and found.is_idle,
+            on_batch=found.committed,
+            on_status=found.receive,
+            services=ConcurrentServices(),
+        )
+        rows = stream.table.count()
+        completed = stream.table.timeline.where({Action.COMMIT}, State.COMPLETED)
+    produced = answer_of(producing)
+    assert produced["messages"] == len(found.rows), (produced, len(found.rows))
+    assert rows == min(keys, produced["messages"]), (rows, keys)
+    return {**produced, **found.summary(), "compactions_on_timeline": len(completed)}
 
-        def remember(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-            table_of_batch = rows.read_all()
-            newest.append(table_of_batch["ts"].to_numpy())
-            return table_of_batch.to_reader()
 
-        def committed(report: Any) -> None:
-            delays.extend(time.time() - newest.pop() / 1e6)
+class _Delays:
+    """Seconds from production to commit of each row, and what ran meanwhile."""
 
-        stream = Stream(KafkaSource(servers, topic), table, transform=remember)
-        producing.start()
-        stream.run(continuous=True, interval_seconds=1.0, stop=ended.is_set, on_batch=committed)
-        producing.join()
-    p50, p95, p99 = (round(float(np.quantile(delays, q)), 2) for q in (0.5, 0.95, 0.99))
-    return {"rows": len(delays), "p50_s": p50, "p95_s": p95, "p99_s": p99, "peak_mb": _peak_mb()}
+    def __init__(self) -> None:
+        self.rows: list[float] = []
+        self._minutes: list[tuple[float, int]] = []
+        self._newest: list[np.ndarray] = []
+        self._batches = 0
+        self._status: IngestStatus | None = None
+
+    def remember(self, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        table_of_batch = rows.read_all()
+        self._newest.append(table_of_batch["ts"].to_numpy())
+        return table_of_batch.to_reader()
+
+    def committed(self, report: Any) -> None:
+        self.rows.extend(time.time() - self._newest.pop() / 1e6)
+        self._batches += 1
+        if self._batches % 60 == 0:
+            recent = self.rows[-300_000:]
+            self._minutes.append((round(statistics.median(recent), 2), _peak_mb()))
+            print(json.dumps(self.summary()), file=sys.stderr, flush=True)
+
+    def receive(self, status: IngestStatus) -> None:
+        self._status = status
+
+    @property
+    def is_idle(self) -> bool:
+        return self._status is not None and self._status.state is IngestState.IDLE
+
+    def summary(self) -> dict[str, Any]:
+        p50, p95, p99 = (round(float(np.quantile(self.rows, q)), 2) for q in (0.5, 0.95, 0.99))
+        assert self._status is not None and self._status.services is not None
+        return {
+            "commits": self._batches, "p50_s": p50, "p95_s": p95, "p99_s": p99,
+            "p50_and_peak_mb_each_60_commits": self._minutes, "peak_mb": _peak_mb(),
+            "services": self._status.services.to_dict(), "load": os.getloadavg(),
+        }  # fmt: skip
 
 
 def _peak_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def _pace(servers: str, topic: str, seconds: float, rate: int, ended: threading.Event) -> None:
-    """Messages whose ts is the time of their production, in microseconds."""
+def pace(servers: str, topic: str, seconds: float, rate: int, keys: int) -> dict[str, Any]:
+    """Produce messages at a rate, each at its time since the start, so that a pause is made up for.
+    Their ts is the time of their production, in microseconds."""
     writer, number = producer(servers, **{"linger.ms": 5}), 0
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        began = time.monotonic()
-        for _ in range(rate // 20):
-            value = message(number, 1_000_000, time.time_ns() // 1000)
-            writer.produce(topic, value, partition=number % PARTITIONS)
-            number += 1
+    began, messages = time.monotonic(), int(seconds * rate)
+    while number < messages:
+        due = min(messages, int((time.monotonic() - began) * rate))
+        for each in range(number, due):
+            value = message(each, keys, time.time_ns() // 1000)
+            writer.produce(topic, value, partition=each % keys % PARTITIONS)
+        number = due
         writer.poll(0)
-        time.sleep(max(0.0, began + 0.05 - time.monotonic()))
-    writer.flush(30)
-    time.sleep(3)
-    ended.set()
+        time.sleep(0.01)
+    took = time.monotonic() - began
+    assert writer.flush(60) == 0
+    return {"messages": messages, "produced_per_s": round(messages / took)}
+
+
+def started(function: str, *arguments: object) -> subprocess.Popen[str]:
+    """A function of this module in a new process."""
+    call = f"import json, bench.ingest as b; print(json.dumps(b.{function}(*{arguments!r})))"
+    command = [sys.executable, "-c", call]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def answer_of(process: subprocess.Popen[str]) -> Any:
+    """The result of `started`, when it has ended."""
+    output, _ = process.communicate()
+    assert process.returncode == 0, process.args
+    return json.loads(output.splitlines()[-1])
 
 
 def in_process(function: str, *arguments: object) -> Any:
     """The result of a function of this module in a new process."""
-    call = f"import json, bench.ingest as b; print(json.dumps(b.{function}(*{arguments!r})))"
-    answer = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
-    return json.loads(answer.stdout.splitlines()[-1])
+    return answer_of(started(function, *arguments))
 
 
-def load(servers: str, rows: int, batch: int, topic: str | None = None) -> None:
-    topic = topic or new_topic(servers)
+def load(servers: str, rows: int, batch: int) -> str:
+    """The topic."""
+    topic = new_topic(servers)
     size = fill(servers, topic, rows)
     bare = [in_process("consumed", servers, topic, rows) for _ in range(2)]
     found = in_process("written", servers, topic, rows, batch)
     alone = rows / statistics.median(bare)
     print(json.dumps({"rows": rows, "bytes": size, "consumer_rows_per_s": int(alone), **found}))
-    print("topic", topic)
+    return topic
+
+
+def against_sink(servers: str, rows: int, batch: int) -> None:
+    """`load`, and Apache Hudi's sink for the same topic."""
+    jars = ingest_sink.fetched_jars()
+    topic = load(servers, rows, batch)
+    lines: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(install.python()), "-m", "bench.ingest_sink", servers, topic, str(rows)]
+        outcome = machine.run(
+            [*command, str(batch), folder, jars], on_line=lines.append, limit_seconds=3600,
+            environment=session_environment(str(install.python())),
+        )  # fmt: skip
+    assert not outcome.status, outcome.error
+    found = json.loads(next(line for line in reversed(lines) if line.startswith("{")))
+    assert found["rows_in_table"] == rows // UPDATES, found
+    print(json.dumps({"sink": found, "load": os.getloadavg()}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", nargs="?", choices=("load", "latency"), default="load")
+    parser.add_argument("part", nargs="?", choices=("load", "latency", "sink"), default="load")
     parser.add_argument("--servers")
     parser.add_argument("--smoke", action="store_true", help="20,000 messages")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--batch", type=int, default=250_000)
-    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=int, default=5_000)
     given = parser.parse_args()
-    if given.part == "latency" and given.servers is None:
-        parser.error("the part latency needs --servers")
+    if given.part in ("latency", "sink") and given.servers is None:
+        parser.error("this part needs --servers")
     is_small = given.smoke or given.servers is None
     rows, batch = (20_000, 5_000) if is_small else (given.rows, given.batch)
     with brokers(given.servers) as servers:
         if given.part == "load":
             load(servers, rows, batch)
+        elif given.part == "sink":
+            against_sink(servers, rows, batch)
         else:
             print(json.dumps(in_process("latency", servers, given.seconds, given.rate)))
 
