@@ -70,7 +70,8 @@ def register(
         context.register_dataset(view, _dataset_of(parts.rest or rest_of(scan)))
         return view
     frames = [_file(context, path) for path in parts.whole]
-    frames += [_remaining(context, file) for file in parts.cut]
+    numbers = pa.array(np.arange(max((file.rows for file in parts.cut), default=0)))
+    frames += [_remaining(context, file, numbers) for file in parts.cut]
     if parts.rest is not None:
         rest = f"__pyhudi_rest_{view}"
         if context.table_exist(rest):
@@ -111,12 +112,11 @@ def _numbers_rows() -> bool:
     return bool(context.sql(query).count())
 
 
-def _remaining(context: SessionContext, file: CutFile) -> Any:
-    """The rows of a base file that the logs do not replace."""
+def _remaining(context: SessionContext, file: CutFile, every: pa.Array) -> Any:
+    """The rows of a base file that the logs do not replace.  every: numbers from 0, ascending."""
     from datafusion import udf
 
     remaining = pa.array(np.logical_not(file.mask))
-    every = pa.array(np.arange(file.rows))
 
     def is_remaining(numbers: pa.Array) -> pa.Array:
         first = numbers[0].as_py() if len(numbers) else 0
