@@ -10,7 +10,7 @@ import pytest
 from bench.lineitem import QUERIES, Made, supplier
 
 TABLES = [("cow", 6), ("mor", 6), ("cow", 9), ("mor", 9)]
-SHAPES = pytest.mark.parametrize(("kind", "version"), TABLES)
+SHAPES = pytest.mark.parametrize(("kind", "version"), [*TABLES, ("cow", 8), ("mor", 8)])
 LONG_ROWS = 4_000_000
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import datafusion
@@ -19,7 +16,7 @@ import pyhudi.datafusion
 import pyhudi.duckdb
 import pyhudi.polars
 from pyhudi.errors import UserError
-from pyhudi.storage.local import LocalFileSystem
+from tests.engines.opened_files import opened_data
 
 GROUPS = 8
 
@@ -74,35 +71,16 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return made
 
 
-@contextmanager
-def opened_data(table: pyhudi.Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
-    """The file groups of the table's data of which pyhudi opens files."""
-    groups: set[str] = set()
-
-    def watched(plain: Any) -> Any:
-        def opened(self: Any, path: str, *given: Any, **named: Any) -> Any:
-            if not path.startswith(".hoodie/"):
-                groups.add(Path(path).name.lstrip(".").partition("_")[0])
-            return plain(self, path, *given, **named)
-
-        return opened
-
-    with monkeypatch.context() as patched:
-        for name in ("open", "arrow_file"):
-            patched.setattr(LocalFileSystem, name, watched(getattr(LocalFileSystem, name)))
-        yield groups
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_look_up_reads_the_file_group_of_the_key(
     table: pyhudi.Table, way: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (group,) = {s.file_id for s in table.file_slices() if "p3" in s.partition}
     for key, value in (("0011", 11), ("0027", -27)):
-        with opened_data(table, monkeypatch) as groups:
+        with opened_data(monkeypatch) as groups:
             assert way(table, key) == [value]
         assert groups == {group}
-    with opened_data(table, monkeypatch) as groups:
+    with opened_data(monkeypatch) as groups:
         assert way(table, "unknown") == []
     # Logs of merge-on-read tables may have keys that the index has not: filters read them.
     is_index_final = not table.config.is_merge_on_read or way is by_duckdb_function
@@ -110,7 +88,7 @@ def test_a_look_up_reads_the_file_group_of_the_key(
 
 
 def test_a_scan_opens_all_file_groups(table: pyhudi.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened_data(table, monkeypatch) as groups:
+    with opened_data(monkeypatch) as groups:
         assert table.scan().count() == 800
         assert len(table.to_arrow()) == 800
     assert len(groups) == GROUPS

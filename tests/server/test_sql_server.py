@@ -18,6 +18,7 @@ from pyhudi.server.messages import message_bytes, message_of
 from pyhudi.server.queries import QueryLimits
 from pyhudi.server.sql_server import SqlServer, Tls
 from tests.engines.answers import expected, text
+from tests.engines.opened_files import opened_data
 
 flight = pytest.importorskip("pyarrow.flight")
 dbapi = pytest.importorskip("adbc_driver_flightsql.dbapi")
@@ -62,6 +63,23 @@ def test_rows_are_looked_up_by_key(cursor: Any, made: Any) -> None:
     key = "l_orderkey:5,l_linenumber:1"
     cursor.execute(f"select l_orderkey, l_linenumber from pyhudi_lookup('lineitem', ['{key}'])")
     assert cursor.fetchall() == [(5, 1)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select l_orderkey from pyhudi_lookup('lineitem', ['l_orderkey:5,l_linenumber:1'])",
+        "select l_orderkey from pyhudi_scan('lineitem', with_meta := true)"
+        " where _hoodie_record_key = 'l_orderkey:5,l_linenumber:1'",
+    ],
+)
+def test_a_look_up_reads_the_file_group_of_the_key(
+    cursor: Any, query: str, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened_data(monkeypatch) as groups:
+        cursor.execute(query)
+        assert cursor.fetchall() == [(5,)]
+    assert len(groups) == 1 < len(made.table.file_slices())
 
 
 def test_prepared_statements_have_parameters(cursor: Any, made: Any) -> None:
