@@ -24,6 +24,7 @@ from pyhudi.cli import (
     tables,
     writes,
 )
+from pyhudi.cli.catalogs.manifest import manifest
 from pyhudi.cli.catalogs.sync import sync
 from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
@@ -74,6 +75,7 @@ for command in (
     top,
     serve,
     sync,
+    manifest,
     care.metadata,
     services.restore,
     care.services,

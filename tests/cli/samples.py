@@ -41,6 +41,7 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "ingest status": ((f"ingest once {_INGEST} new",), "new"),
     "ingest tables": ((), "tables.toml"),
     "locks": ((), "trips"),
+    "manifest": ((), "trips"),
     "show": ((), "trips --where city='sf'"),
     "stats amplification": ((), "trips"),
     "stats keys": ((), "trips"),

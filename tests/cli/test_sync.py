@@ -42,3 +42,22 @@ def test_a_metastore_that_is_away_is_a_failure(
     assert code == 1 and "cannot be reached" in errors
     code, _, errors = call([*words[:-1], "127.0.0.1:1"], capsys)
     assert code == 2 and "not the address" in errors
+
+
+def test_a_manifest_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    create(tmp_path / "trips")
+    words = ["manifest", str(tmp_path / "trips"), "--json"]
+    urls = tmp_path / "trips/.hoodie/absolute-path-manifest/latest-snapshot.csv"
+    names = tmp_path / "trips/.hoodie/manifest/latest-snapshot.csv"
+    planned = json.loads(call([*words, "--dry-run"], capsys)[1])
+    assert planned["dry_run"] and not urls.exists()
+    done = json.loads(call(words, capsys)[1])
+    assert done["base_files"] == planned["base_files"] == len(urls.read_text().splitlines()) > 0
+    assert not names.exists()
+    assert (
+        json.loads(call([*words, "--names"], capsys)[1])["path"]
+        == ".hoodie/manifest/latest-snapshot.csv"
+    )
+    assert {line.rsplit("/", 1)[1] for line in urls.read_text().splitlines()} == set(
+        names.read_text().splitlines()
+    )
