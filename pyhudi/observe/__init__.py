@@ -7,4 +7,5 @@ OpenTelemetry if its API package is installed, Prometheus, or a function.
 from pyhudi.observe.events import Event as Event
 from pyhudi.observe.events import add_receiver as add_receiver
 from pyhudi.observe.events import remove_receiver as remove_receiver
+from pyhudi.observe.json_lines import JsonLines as JsonLines
 from pyhudi.observe.prometheus import PrometheusEndpoint as PrometheusEndpoint

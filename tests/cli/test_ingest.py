@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -176,6 +177,45 @@ def test_a_run_ends_after_the_batch_in_flight_and_serves_its_health(here: Path) 
     assert process.returncode == 0
     assert json.loads(output)["state"] == "stopped"
     assert json.loads((here / "health.json").read_text())["state"] == "stopped"
+
+
+def test_the_log_is_lines_of_json_on_request(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (*COUNTING, "--hoodie-conf", "step=2", *KEY, "--target-base-path", "t")
+    assert called("ingest", "run", *words, "--log-format", "json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    batches = [line for line in lines if line.get("event") == "ingest"]
+    assert [line["inserted"] for line in batches] == [2, 2, 2]
+    assert {"time", "level", "logger", "message", "seconds", "instant"} <= batches[0].keys()
+    assert (lines[-1]["state"], lines[-1]["checkpoint"]) == ("stopped", "6")
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_terminal_shows_the_progress(here: Path, table_type: str) -> None:
+    words = ("ingest", "run", *COUNTING, "--hoodie-conf", "step=2", *KEY,
+             "--target-base-path", "t", "--continuous", "--table-type", table_type)  # fmt: skip
+    program = "import sys; from pyhudi.cli.app import run; run(sys.argv[1:])"
+    terminal, inner = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *words], stdin=inner, stdout=inner, stderr=inner,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm",
+             "COLUMNS": "100", "LINES": "40"},
+    )  # fmt: skip
+    os.close(inner)
+    shown, deadline, is_ended = "", time.monotonic() + 120, False
+    while time.monotonic() < deadline:
+        try:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+        except OSError:  # the end of a terminal whose process has ended
+            break
+        if "idle" in shown and not is_ended:
+            is_ended = True
+            process.send_signal(signal.SIGTERM)
+    os.close(terminal)
+    assert process.wait(30) == 0, shown
+    for text in ("lag", "0 rows", "rows", "/s", "commit time", "table size", "KiB", "services"):
+        assert text in shown, shown[-2000:]
 
 
 def test_the_health_server_answers(here: Path) -> None:

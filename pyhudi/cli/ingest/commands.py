@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from pyhudi.cli.command import Answer, Call, ExitCode, Target, command
-from pyhudi.cli.ingest.display import display, print_line
+from pyhudi.cli.ingest.display import print_line, reported_as
 from pyhudi.cli.ingest.flags import StreamerCommand, settings_of, stream_flags
 from pyhudi.cli.values import COUNT, Settings, limit_option, name_of, seconds, setting
 from pyhudi.errors import OptionError
@@ -29,6 +29,11 @@ from pyhudi.table.commit_facts import completed_commits
 _EXAMPLE: Final = (
     "--source-class ParquetDFSSource --target-base-path trips --props ingest.properties"
 )
+
+_log_format: Final = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text",
+    help="json: the log as lines of JSON on standard error, instead of the progress.",
+)  # fmt: skip
 
 
 @click.group()
@@ -67,6 +72,7 @@ def once(call: Call, **flags: Any) -> Any:
               help="Write the state as JSON to this file.")  # fmt: skip
 @click.option("--http", "http", type=name_of, metavar="[ADDRESS:]PORT",
               help="Serve /health and /metrics; the address defaults to 127.0.0.1.")  # fmt: skip
+@_log_format
 def run(
     call: Call,
     continuous: bool,
@@ -75,6 +81,7 @@ def run(
     retry_interval_seconds: float,
     health_file: str | None,
     http: str | None,
+    log_format: str,
     **flags: Any,
 ) -> Any:
     """Write batches until the source has no new rows, or follow it.
@@ -90,7 +97,7 @@ def run(
     with ExitStack() as stack, stopping() as stop:
         receivers = [
             *watched(stack, health_file, http),
-            display(call, stack),
+            reported_as(log_format, call, stack),
             lambda status: last.__setitem__(slice(None), [status]),
         ]
         stream.run(
@@ -138,15 +145,20 @@ def stopping() -> Iterator[threading.Event]:
               help="Write the state of all tables as JSON to this file.")  # fmt: skip
 @click.option("--http", "http", type=name_of, metavar="[ADDRESS:]PORT",
               help="Serve /health and /metrics of all tables.")  # fmt: skip
-def tables(call: Call, tables_file: str, health_file: str | None, http: str | None) -> Any:
+@_log_format
+def tables(
+    call: Call, tables_file: str, health_file: str | None, http: str | None, log_format: str
+) -> Any:
     """Ingest many tables in one process, described by a TOML FILE.
 
     Each table runs by itself: one that fails does not end the others. SIGTERM and SIGINT end all
     after the batches in flight. The exit code is 3 if a table failed.
     """
     ingests = read_tables(tables_file)
-    shown = [] if call.as_json else [print_line]
+    shown: list[StatusReceiver] = [] if call.as_json else [print_line]
     with ExitStack() as stack, stopping() as stop:
+        if log_format == "json":
+            shown = [reported_as(log_format, call, stack)]
         receivers = [*watched(stack, health_file, http), *shown]
         last = run_tables(ingests, stop=stop.is_set, on_status=receivers)
     failed = [name for name, state in last.items() if state.error is not None]

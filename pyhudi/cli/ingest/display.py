@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -20,7 +22,10 @@ from pyhudi.ingest.concurrent_services import ServicesStatus
 from pyhudi.ingest.source import SourceLag
 from pyhudi.ingest.status import IngestState, IngestStatus, StatusReceiver
 from pyhudi.markup import bytes_text, count_text
+from pyhudi.observe.events import FACTS_KEY
+from pyhudi.observe.json_lines import json_logs
 
+_LOG: Final = logging.getLogger("pyhudi.ingest")
 _SIZE_SECONDS: Final = 30.0
 """How often the size of the table is listed."""
 
@@ -36,6 +41,24 @@ def display(call: Call, stack: ExitStack) -> StatusReceiver:
     live = stack.enter_context(Live(console=console, auto_refresh=False, transient=True))
     sizes = _Sizes()
     return lambda status: live.update(view(status, sizes.of(status)), refresh=True)
+
+
+def reported_as(log_format: str, call: Call, stack: ExitStack) -> StatusReceiver:
+    """A receiver for a value of `--log-format`; with "json" the log of the run is lines of JSON on
+    standard error until the stack ends."""
+    if log_format == "text":
+        return display(call, stack)
+    call.engine.pause()
+    stack.enter_context(json_logs(sys.stderr))
+    return log_state
+
+
+def log_state(status: IngestStatus) -> None:
+    """Log retries, waits and the end; batches and services are events."""
+    if status.state in (IngestState.RETRYING, IngestState.WAITING, IngestState.FAILED):
+        _LOG.warning("%s", line(status), extra={FACTS_KEY: status.to_dict()})
+    elif status.state is not IngestState.WRITING:
+        _LOG.info("%s: %s", status.state.value, line(status), extra={FACTS_KEY: status.to_dict()})
 
 
 def print_line(status: IngestStatus) -> None:
