@@ -3,6 +3,7 @@
     python -m bench.ingest [--smoke]
     python -m bench.ingest load --servers 127.0.0.1:9092 [--rows 2000000]
     python -m bench.ingest sink --servers 127.0.0.1:9092 [--rows 2000000]
+    python -m bench.ingest files [--gigabytes 20]
     python -m bench.ingest latency --servers 127.0.0.1:9092 [--seconds 600]
 
 load: JSON of 200 bytes in 4 partitions, upserted into a merge-on-read table with a record index, in
@@ -11,6 +12,7 @@ the values, the limit of this client.  latency: another process produces 5,000 m
 commit each second, table services concurrently; from the time at which a message was produced until
 the commit of its batch is complete.
 sink: load, and the same topic written by Spark Structured Streaming with Apache Hudi's sink.
+files: Parquet files by a stream with the operation bulk_insert, against bulk_insert of the same.
 Without --servers, 20,000 messages in brokers that the client simulates in this process, which
 retain few messages; the figures mean little.
 Each part in a process of its own, so that the peaks of memory are its own.
@@ -35,17 +37,28 @@ from typing import Any
 import confluent_kafka as kafka
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as dataset
+import pyarrow.parquet as pq
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import pyhudi
 from bench import ingest_sink, machine
 from bench.spark_peers import session_environment
-from pyhudi.ingest import ConcurrentServices, IngestState, IngestStatus, KafkaSource, Stream
+from pyhudi.ingest import (
+    ConcurrentServices,
+    FileSource,
+    IngestState,
+    IngestStatus,
+    KafkaSource,
+    Stream,
+)
 from pyhudi.timeline.instant import Action, State
 from tests.interop.apache_hudi import install
 
 PARTITIONS = 4
 UPDATES = 4
+FILE_ROWS = 1_000_000
 SCHEMA = pa.schema(
     {
         "id": pa.string(), "ts": pa.int64(), "city": pa.string(), "rider": pa.string(),
@@ -272,16 +285,85 @@ def against_sink(servers: str, rows: int, batch: int) -> None:
     print(json.dumps({"sink": found, "load": os.getloadavg()}))
 
 
+def make_files(folder: str, gigabytes: float) -> int:
+    """Parquet files of about 100 MB; the number of rows."""
+    count = max(1, round(gigabytes * 10))
+    for number in range(count):
+        rows = np.random.default_rng(number)
+        first = number * FILE_ROWS
+        columns = {f"f{n}": rows.random(FILE_ROWS) for n in range(12)}
+        keys = pc.cast(pa.array(np.arange(first, first + FILE_ROWS)), pa.string())
+        pq.write_table(
+            pa.table({"id": keys, "ts": np.arange(first, first + FILE_ROWS), **columns}),
+            f"{folder}/{number:05}.parquet", compression="zstd", row_group_size=1 << 17,
+        )  # fmt: skip
+    return count * FILE_ROWS
+
+
+def files_table(source: str, folder: str) -> Any:
+    schema = pq.read_schema(next(Path(source).glob("*.parquet")))
+    return pyhudi.create_table(Path(folder) / "table", schema, record_key="id", ordering="ts")
+
+
+def files_ingested(source: str, folder: str) -> dict[str, Any]:
+    table = files_table(source, folder)
+    began, processor = time.perf_counter(), time.process_time()
+    batches = len(list(Stream(FileSource(source), table, "bulk_insert").available()))
+    return {"batches": batches, **_used(table, began, processor)}
+
+
+def files_inserted(source: str, folder: str) -> dict[str, Any]:
+    table = files_table(source, folder)
+    began, processor = time.perf_counter(), time.process_time()
+    rows = dataset.dataset(sorted(map(str, Path(source).glob("*.parquet")))).scanner().to_reader()
+    table.bulk_insert(rows)
+    return _used(table, began, processor)
+
+
+def _used(table: Any, began: float, processor: float) -> dict[str, Any]:
+    seconds = time.perf_counter() - began
+    return {
+        "seconds": round(seconds, 2), "processor_s": round(time.process_time() - processor, 2),
+        "peak_mb": _peak_mb(), "rows": table.count(),
+    }  # fmt: skip
+
+
+def files(gigabytes: float) -> None:
+    """A stream of files with the operation bulk_insert, against `bulk_insert` of the same files."""
+    with tempfile.TemporaryDirectory() as source:
+        rows = make_files(source, gigabytes)
+        size = sum(path.stat().st_size for path in Path(source).iterdir())
+        print(json.dumps({"rows": rows, "bytes": size}), flush=True)
+        time.sleep(3)  # files of the last seconds wait for a later batch
+        ratios = []
+        for _ in range(2):
+            found = {}
+            for function in ("files_inserted", "files_ingested"):
+                with tempfile.TemporaryDirectory() as folder:
+                    found[function] = in_process(function, source, folder)
+                print(json.dumps({function: found[function], "load": os.getloadavg()}), flush=True)
+                assert found[function]["rows"] == rows, found
+            inserted, ingested = found["files_inserted"], found["files_ingested"]
+            ratios.append(round(inserted["seconds"] / ingested["seconds"], 2))
+        print(json.dumps({"speed of the stream, bulk_insert = 1": ratios}))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", nargs="?", choices=("load", "latency", "sink"), default="load")
+    parser.add_argument(
+        "part", nargs="?", choices=("load", "latency", "sink", "files"), default="load"
+    )
     parser.add_argument("--servers")
     parser.add_argument("--smoke", action="store_true", help="20,000 messages")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=int, default=5_000)
+    parser.add_argument("--gigabytes", type=float, default=20)
     given = parser.parse_args()
+    if given.part == "files":
+        files(given.gigabytes)
+        return
     if given.part in ("latency", "sink") and given.servers is None:
         parser.error("this part needs --servers")
     is_small = given.smoke or given.servers is None
