@@ -106,7 +106,7 @@ class LocalFileSystem:
         return False
 
     def read(self, path: str) -> bytes:
-        with _typed(self._file(path)) as place, open(place, "rb") as file:
+        with local_errors(self._file(path)) as place, open(place, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read()
             if len(data) < size:  # a read ends early if the disk or a file server loses bytes
@@ -118,17 +118,17 @@ class LocalFileSystem:
             return file.read_at(offset, length)
 
     def open(self, path: str) -> LocalFile:
-        with _typed(self._file(path)) as place:
+        with local_errors(self._file(path)) as place:
             return LocalFile(place)
 
     def arrow_file(self, path: str) -> Any:
-        with _typed(self._file(path)) as place:
+        with local_errors(self._file(path)) as place:
             if os.path.getsize(place) == 0:
                 return pa.BufferReader(b"")
             return pa.OSFile(place)
 
     def size(self, path: str) -> int:
-        with _typed(self._file(path)) as place:
+        with local_errors(self._file(path)) as place:
             return os.stat(place).st_size
 
     def exists(self, path: str) -> bool:
@@ -140,7 +140,7 @@ class LocalFileSystem:
     def entries(self, folder: str = "") -> Iterator[FileInfo]:
         """`children` one by one, in no order."""
         prefix = f"{folder}/" if folder else ""
-        with _typed(self._at(folder)) as place:
+        with local_errors(self._at(folder)) as place:
             try:
                 with os.scandir(place) as entries:
                     for entry in entries:
@@ -161,7 +161,7 @@ class LocalFileSystem:
                 return
 
     def names(self, folder: str = "") -> list[str]:
-        with _typed(self._at(folder)) as place:
+        with local_errors(self._at(folder)) as place:
             try:
                 with os.scandir(place) as entries:
                     found = [entry.name for entry in entries if not entry.is_dir()]
@@ -178,7 +178,7 @@ class LocalFileSystem:
         return True
 
     def replace(self, path: str, data: Bytes) -> None:
-        with _typed(self._file(path)) as place:
+        with local_errors(self._file(path)) as place:
             staged = _staged(place)
             try:
                 with open(staged, "xb") as file:
@@ -194,7 +194,7 @@ class LocalFileSystem:
 
     def set_modified(self, path: str, seconds: float) -> None:
         """Set a file's modification time, in seconds since 1970."""
-        with _typed(self._file(path)) as place:
+        with local_errors(self._file(path)) as place:
             os.utime(place, (seconds, seconds))
 
     def open_sink(self, path: str) -> LocalSink:
@@ -204,25 +204,25 @@ class LocalFileSystem:
         place = self._file(path)
         if os.path.lexists(place):
             raise _NameTakenError("the file already exists", path=place)
-        with _typed(place):
+        with local_errors(place):
             return LocalSink(place, durable=durable)
 
     def open_scratch(self, path: str) -> LocalSink:
-        with _typed(self._file(path)) as place:
+        with local_errors(self._file(path)) as place:
             return LocalSink(place, durable=False)
 
     def sync(self, paths: Iterable[str]) -> None:
-        with _typed(self.root):
+        with local_errors(self.root):
             sync_files([self._file(path) for path in paths], self.root)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            with _typed(self._file(path)) as place:
+            with local_errors(self._file(path)) as place:
                 _unlink(place)
                 _unlink(_sidecar(place))
 
     def delete_folder(self, folder: str) -> None:
-        with _typed(self._file(folder)) as place, contextlib.suppress(FileNotFoundError):
+        with local_errors(self._file(folder)) as place, contextlib.suppress(FileNotFoundError):
             shutil.rmtree(place)
 
     def mutex(self, path: str) -> LocalMutex:
@@ -230,7 +230,7 @@ class LocalFileSystem:
 
 
 @contextlib.contextmanager
-def _typed(place: str) -> Iterator[str]:
+def local_errors(place: str) -> Iterator[str]:
     """Convert errors of the operating system to those of this package; yields `place`."""
     try:
         yield place
@@ -240,10 +240,15 @@ def _typed(place: str) -> Iterator[str]:
         raise FileMissingError("no such file", path=place) from None
     except OSError as error:
         raise StorageError(
-            (error.strerror or str(error)).lower(),
+            _reason(error),
             path=place,
             retryable=error.errno in _RETRYABLE,
         ) from error
+
+
+def _reason(error: OSError) -> str:
+    """In one line, also for errors of pyarrow, whose text has the path."""
+    return (os.strerror(error.errno) if error.errno else str(error)).lower()
 
 
 class _NameTakenError(StorageError):
@@ -267,7 +272,7 @@ class LocalMutex:
         self._inode = -1
 
     def acquire(self, wait_seconds: float) -> bool:
-        with _typed(self._place):
+        with local_errors(self._place):
             make_folders(os.path.dirname(self._place))
             end = time.monotonic() + wait_seconds
             try:
@@ -327,7 +332,7 @@ class LocalFile:
             raise CorruptFileError(
                 "read past the end of the file", path=self.path, offset=offset, length=length
             )
-        with _typed(self.path):
+        with local_errors(self.path):
             data = os.pread(self._fd, length, offset)
             while len(data) < length:  # one call returns at most 2 GiB, or less on a signal
                 more = os.pread(self._fd, length - len(data), offset + len(data))
@@ -359,7 +364,7 @@ class LocalSink(PublishedOnClose):
         self._file = open(self._staged, "xb", buffering=1 << 20)  # noqa: SIM115
 
     def write(self, data: Any) -> int:
-        with _typed(self._place):
+        with local_errors(self._place):
             count = self._file.write(data)
         self._written += count
         return count
@@ -372,7 +377,7 @@ class LocalSink(PublishedOnClose):
             return
         super().close()
         try:
-            with _typed(self._place):
+            with local_errors(self._place):
                 if not self.abandoned:
                     self._publish()
         finally:  # the rest of the temporary file is hidden, and no reason to fail

@@ -34,7 +34,7 @@ from pyhudi.filenames import TEMP, new_write_token
 from pyhudi.records import InstantTime
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem, Sink
-from pyhudi.storage.local import LocalFileSystem, scratch_disk
+from pyhudi.storage.local import LocalFileSystem, local_errors, scratch_disk
 
 AGE_DAYS_MAX: Final = 3
 _UNDER_LOCK: Final = "pyhudi-"
@@ -85,7 +85,8 @@ class FileStaged:
         if local_path is None:
             return _FETCHED.table(self.fs, self.path)
         # Only its writer knows the name, so no process truncates the file.
-        return pa.ipc.open_file(pa.memory_map(local_path(self.path))).read_all()
+        with local_errors(local_path(self.path)) as place:
+            return pa.ipc.open_file(pa.memory_map(place)).read_all()
 
 
 class FetchedTables:

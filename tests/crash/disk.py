@@ -119,7 +119,7 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 @cache
-def _shim() -> Any:
+def disk_shim() -> Any:
     """The shim of this process: only there where it was loaded before libc."""
     shim = ctypes.CDLL(None)
     shim.disk_arm.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_int]
@@ -162,13 +162,13 @@ def try_fault(place: Path, fault: Fault, new: dict[str, int], old: dict[str, int
     """The outcome of an operation that meets a fault; AssertionError where the table is wrong."""
     table, act = opened(place), OPERATIONS[fault.operation]
     outcome = "succeeded"
-    _shim().disk_arm(fault.number, fault.error, int(fault.after))
+    disk_shim().disk_arm(fault.number, fault.error, int(fault.after))
     try:
         act(table)
     except PyhudiError:
         outcome = "failed"
     finally:
-        _shim().disk_arm(-1, 0, 0)
+        disk_shim().disk_arm(-1, 0, 0)
     stored = snapshot(place)
     assert stored in (old, new), f"neither the old rows nor the new: {stored}"
     assert outcome == "failed" or stored == new, "it succeeded without an effect"
@@ -209,11 +209,11 @@ def sweep_reads(folder: Path) -> Totals:
     fs = LocalFileSystem(folder)
     reads = (lambda: fs.read("file"), lambda: fs.read_range("file", 0, len(content)))
     for read, after, error in itertools.product(reads, (0, 1), ERRORS):
-        _shim().disk_arm(-1, 0, 0)
+        disk_shim().disk_arm(-1, 0, 0)
         read()
-        for number in range(_shim().disk_calls()):
+        for number in range(disk_shim().disk_calls()):
             totals.trials += 1
-            _shim().disk_arm(number, error, after)
+            disk_shim().disk_arm(number, error, after)
             try:
                 found = read()
                 totals.succeeded += 1
@@ -223,7 +223,7 @@ def sweep_reads(folder: Path) -> Totals:
                 totals.failed += 1
             except OSError as foreign:
                 totals.add(f"{errno.errorcode[error]} at call {number}: {foreign!r}")
-    _shim().disk_arm(-1, 0, 0)
+    disk_shim().disk_arm(-1, 0, 0)
     return totals
 
 
@@ -237,9 +237,9 @@ def _counted(base: Path, trial: Path, operation: str) -> tuple[int, dict[str, in
 
     def run() -> tuple[int, dict[str, int]]:
         table = opened(trial)
-        _shim().disk_arm(-1, 0, 0)
+        disk_shim().disk_arm(-1, 0, 0)
         OPERATIONS[operation](table)
-        return _shim().disk_calls(), snapshot(trial)
+        return disk_shim().disk_calls(), snapshot(trial)
 
     _fresh(base, trial)
     how, found = in_child(run)
@@ -328,8 +328,10 @@ def _check_power(place: Path, old: dict[str, int], new: dict[str, int], last: bo
 # ---- the door --------------------------------------------------------------------------------
 
 
-def run_with_shim(*arguments: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
-    """This program with the shim loaded.  Raises FileNotFoundError without a C compiler."""
+def run_with_shim(
+    *arguments: str, capture: bool = True, module: str = "tests.crash.disk"
+) -> subprocess.CompletedProcess[str]:
+    """A program with the shim loaded.  Raises FileNotFoundError without a C compiler."""
     with tempfile.TemporaryDirectory() as made:
         library = Path(made) / "shim.so"
         compiler = os.environ.get("CC", "cc").split()[0]
@@ -338,7 +340,7 @@ def run_with_shim(*arguments: str, capture: bool = True) -> subprocess.Completed
         place = Path(made) / "disk"
         place.mkdir()
         disk = {"LD_PRELOAD": str(library), "PYHUDI_DISK_ROOT": str(place)}
-        command = [sys.executable, "-m", "tests.crash.disk", *arguments]
+        command = [sys.executable, "-m", module, *arguments]
         return subprocess.run(
             command, env={**os.environ, **disk}, text=True, capture_output=capture, check=False,
             cwd=Path(__file__).parents[2],
