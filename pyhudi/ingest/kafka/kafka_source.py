@@ -5,6 +5,7 @@ The checkpoint is the text of Apache Hudi's streamer, so that either program con
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.errors import OptionError, SourceDataLostError, UserError
+from pyhudi.errors import OptionError, SourceDataLostError, StorageError, UserError
 from pyhudi.formats.schema_conform import Loss, conform
 from pyhudi.ingest.kafka.client import TopicClient, TopicRead
 from pyhudi.ingest.kafka.messages import MessageBatch, gathered
@@ -28,6 +29,7 @@ from pyhudi.ingest.message_formats.choice import message_format, null_values_of
 from pyhudi.ingest.message_formats.message_format import MessageFormat
 from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
 
+_LOG: Final = logging.getLogger("pyhudi.ingest.kafka")
 MAX_ROWS: Final = 1_000_000
 """Messages of a batch without a limit of rows."""
 _PART_MESSAGES: Final = 100_000
@@ -260,8 +262,14 @@ class KafkaSource:
         )
 
     def _report(self, end: TopicOffsets) -> None:
-        if self._group is not None:
+        """The table has the position already, so an ingest goes on without a report: a group whose
+        members subscribe to topics accepts none from others."""
+        if self._group is None:
+            return
+        try:
             self._connected().commit(end.offsets)
+        except StorageError as error:
+            _LOG.warning("the position was not reported to the group %s: %s", self._group, error)
 
 
 @dataclass(frozen=True)
