@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyhudi.errors import OptionError
+from pyhudi.ingest.databases.postgres_changes import PostgresChanges
 from pyhudi.ingest.databases.query_source import QuerySource
 from pyhudi.ingest.queues.s3_event_source import S3EventSource
 from pyhudi.ingest.source import RowSource
@@ -37,6 +38,20 @@ def query_from(properties: Mapping[str, str]) -> RowSource:
         needed(properties, "jdbc.url", of="query").removeprefix("jdbc:"),
         needed(properties, "jdbc.table.name", of="query"),
         incremental=needed(properties, column, of="query") if is_incremental else None,
+    )
+
+
+def postgres_changes_from(properties: Mapping[str, str]) -> RowSource:
+    """The source `postgres-changes`: properties `jdbc.url`, `jdbc.table.name`, and
+    `pyhudi.ingest.postgres.*` with the arguments of PostgresChanges."""
+    own, source = "pyhudi.ingest.postgres.", "postgres-changes"
+    return PostgresChanges(
+        needed(properties, "jdbc.url", of=source).removeprefix("jdbc:"),
+        needed(properties, "jdbc.table.name", of=source),
+        publication=needed(properties, own + "publication", of=source),
+        slot=needed(properties, own + "slot", of=source),
+        snapshot=properties.get(own + "snapshot", "true").lower() == "true",
+        truncate=properties.get(own + "truncate", "fail"),
     )
 
 

@@ -32,6 +32,7 @@ _BUILT_IN: Final[Mapping[str, str]] = {
     "query": "pyhudi.ingest.source_factories:query_from",
     "table": "pyhudi.ingest.source_factories:table_from",
     "files": "pyhudi.ingest.source_registry:files_from",
+    "postgres-changes": "pyhudi.ingest.source_factories:postgres_changes_from",
     "s3-events": "pyhudi.ingest.source_factories:s3_events_from",
     "kafka": "pyhudi.ingest.kafka.kafka_properties:kafka_from",
 }

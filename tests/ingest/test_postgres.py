@@ -14,6 +14,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import OptionError, SnapshotExpiredError, StorageError, UserError
 from pyhudi.ingest import PostgresChanges, QuerySource, Stream
+from pyhudi.ingest.streamer.settings import IngestSettings
 from tests.ingest.contract import (
     NO_COLUMNS,
     SCHEMA,
@@ -207,3 +208,19 @@ def test_a_stream_follows_a_table_from_its_snapshot(tmp_path: Path, server: Serv
     query = "SELECT id, ts, city FROM rides ORDER BY id"
     found = pyhudi.open_table(table.path).scan(["id", "ts", "city"]).to_arrow().sort_by("id")
     assert [tuple(row.values()) for row in found.to_pylist()] == server.run(query).fetchall()
+
+
+def test_properties_follow_a_table(tmp_path: Path, server: Server) -> None:
+    server.insert(some_rows(0, 5))
+    stated = {
+        "hoodie.streamer.jdbc.url": f"jdbc:{server.url}",
+        "hoodie.streamer.jdbc.table.name": "rides",
+        "pyhudi.ingest.postgres.publication": "changes", "pyhudi.ingest.postgres.slot": "ingest",
+        "hoodie.datasource.write.recordkey.field": "id",
+    }  # fmt: skip
+    path = str(tmp_path / "t")
+    settings = IngestSettings(stated, source_class="PostgresChanges", target_base_path=path)
+    settings.stream().run()
+    server.run("DELETE FROM rides WHERE id = 'k0001'")
+    settings.stream().run()
+    assert pyhudi.open_table(path).count() == 4

@@ -103,3 +103,23 @@ def test_properties_of_the_streamer_make_a_kafka_source(tmp_path: Path) -> None:
     IngestSettings({**given, commit: "false"}, source_class="JsonKafkaSource").source()
     with pytest.raises(OptionError, match=r"option=group\.id"):
         IngestSettings({**given, commit: "true"}, source_class="JsonKafkaSource").source()
+
+
+def test_properties_make_a_source_of_changes_of_postgresql() -> None:
+    given = {
+        "hoodie.streamer.jdbc.url": "jdbc:postgresql://me@127.0.0.1:9/shop",
+        "hoodie.streamer.jdbc.table.name": "rides",
+        "pyhudi.ingest.postgres.publication": "changes",
+        "pyhudi.ingest.postgres.slot": "rides",
+        "pyhudi.ingest.postgres.truncate": "ignore",
+    }
+    for name in ("PostgresChanges", "postgres-changes"):
+        found = IngestSettings(given, source_class=name).source()
+        assert repr(found) == "PostgresChanges('postgresql://me@127.0.0.1:9/shop', 'public.rides')"
+        for missing in ("hoodie.streamer.jdbc.table.name", "pyhudi.ingest.postgres.slot"):
+            rest = {key: value for key, value in given.items() if key != missing}
+            with pytest.raises(OptionError, match=f"option={missing}"):
+                IngestSettings(rest, source_class=name).source()
+        other = {**given, "hoodie.streamer.jdbc.incr.pull": "true"}
+        with pytest.raises(OptionError, match="does not support this value"):
+            IngestSettings(other, source_class=name).source()

@@ -55,6 +55,7 @@ SOURCES: Final[Mapping[str, SourceClass]] = {
     "DebeziumSource": _kafka(format="avro", envelope="debezium"),
     "HoodieIncrSource": SourceClass("table", {}, ("source.hoodieincr.",)),
     "JdbcSource": SourceClass("query", {}, ("jdbc.",)),
+    "PostgresChanges": SourceClass("postgres-changes", {}, ("jdbc.", "pyhudi.ingest.postgres.")),
     "S3EventsSource": _S3_EVENTS,
     "S3EventsHoodieIncrSource": _S3_EVENTS,
 }
