@@ -225,9 +225,13 @@ torn: build
 kafka: build
 	$(BIN)/python -m pytest -p no:xdist -m kafka tests/ingest
 
+# On each engine 100 kills: on one machine of the process, on Spark 20 of the driver and 80 of all
+# Python workers.  INGEST_KILLS: more options, such as --hudi, which lets Apache Hudi read the tables.
 ingest-kills: build
-	$(BIN)/python -m tests.ingest.kill_run kafka --servers $$PYHUDI_KAFKA
-	$(BIN)/python -m tests.ingest.kill_run files
+	for engine in local spark; do \
+	  $(BIN)/python -m tests.ingest.kill_run kafka --engine $$engine --servers $$PYHUDI_KAFKA $(INGEST_KILLS) || exit 1; \
+	  $(BIN)/python -m tests.ingest.kill_run files --engine $$engine $(INGEST_KILLS) || exit 1; \
+	done
 
 newcomer: build
 	$(BIN)/python -m pytest -p no:xdist -s -m slow tests/newcomer

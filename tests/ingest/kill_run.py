@@ -2,10 +2,14 @@
 
     python -m tests.ingest.kill_run kafka --servers 127.0.0.1:9092 --minutes 10 --kills 100
     python -m tests.ingest.kill_run files --minutes 10 --kills 100
+    python -m tests.ingest.kill_run kafka --engine spark --driver-kills 20 --hudi
 
 A process follows the source into a merge-on-read table.  It is killed and started again, while
 this process produces events: each has a different number, one of a few entities, and a value.  At
 the end the table has each number once, with its value, and the newest value of each entity.
+
+On Spark the process is a driver with its own session.  A driver needs about ten seconds to start,
+so some kills end the driver and its JVM, and the others end all Python workers of its tasks.
 """
 
 from __future__ import annotations
@@ -14,13 +18,12 @@ import argparse
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,22 +33,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import pyhudi
+from tests.ingest.killed_process import KilledProcess, LocalProcess, SparkDriver
+from tests.support.apache_hudi import VERSIONS, ApacheHudi
 
 SCHEMA = pa.schema(
     {"number": pa.int64(), "id": pa.string(), "entity": pa.string(), "value": pa.int64()}
 )
 ENTITIES = 500
-_PROGRAM = """
-import sys, pyhudi
-from pyhudi.ingest import FileSource, KafkaSource, Stream
-kind, path, place, topic, operation, rows = sys.argv[1:]
-if kind == "kafka":
-    source = KafkaSource(place, topic)
-else:
-    source = FileSource(place, quiet_seconds=0.5)
-stream = Stream(source, pyhudi.open_table(path), operation, max_rows=int(rows))
-stream.run(continuous=True, interval_seconds=0.05)
-"""
 
 
 class Feed(Protocol):
@@ -108,7 +102,11 @@ def events(first: int, count: int) -> pa.Table:
 
 @dataclass
 class KillRun:
-    """seconds: of producing.  kills: at random times in them.  rate: events a second."""
+    """seconds: of producing, at least.  kills: at random times.  rate: events a second.
+
+    worker_kills: how many of the kills end the Python workers of a driver of Spark.
+    puts: how often a second events are produced.
+    """
 
     feed: Feed
     table: Path
@@ -118,53 +116,88 @@ class KillRun:
     operation: str = "upsert"
     max_rows: int = 20_000
     seed: int = 0
-    command: Sequence[str] = (sys.executable, "-c", _PROGRAM)
+    started: Callable[[Sequence[str]], KilledProcess] = LocalProcess
+    worker_kills: int = 0
+    puts: int = 10
     produced: int = field(default=0, init=False)
-    killed: int = field(default=0, init=False)
+    killed: Counter[str] = field(default_factory=Counter, init=False)
+    _reached: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)
 
     def run(self) -> dict[str, Any]:
-        producing = threading.Thread(target=self._produce)
+        done = threading.Event()
+        producing = threading.Thread(target=self._produce, args=(done,))
         producing.start()
-        rng = random.Random(self.seed)
-        pause = self.seconds / self.kills
-        while self.killed < self.kills:
-            process = self._started()
-            time.sleep(rng.uniform(0.3, 1.7) * pause)
-            assert process.poll() is None, "the stream ended by itself"
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            self.killed += 1
-        producing.join()
-        return self._finished()
+        process = self._start()
+        try:
+            for is_whole, pause in self._schedule():
+                time.sleep(pause)
+                if self.worker_kills and is_whole:
+                    self._await_commit(process)
+                process.check()
+                self.killed[process.kill() if is_whole else process.kill_workers()] += 1
+                if not process.is_running:
+                    process = self._start()
+            done.set()
+            producing.join()
+            self._await_all(process)
+        finally:
+            done.set()
+            process.kill()
+        return self._result()
 
-    def _produce(self) -> None:
-        end, step = time.monotonic() + self.seconds, max(1, self.rate // 10)
-        while time.monotonic() < end:
+    def _schedule(self) -> Iterator[tuple[bool, float]]:
+        """Whether each kill ends the whole process, and the seconds before it."""
+        kinds = [True] * (self.kills - self.worker_kills) + [False] * self.worker_kills
+        self._rng.shuffle(kinds)
+        for is_whole in kinds:
+            yield is_whole, self._rng.uniform(0.3, 1.7) * self.seconds / self.kills
+
+    def _produce(self, done: threading.Event) -> None:
+        """Until the time is over and all kills are done."""
+        end, step = time.monotonic() + self.seconds, max(1, self.rate // self.puts)
+        while time.monotonic() < end or not done.is_set():
             began = time.monotonic()
             self.feed.put(events(self.produced, step))
             self.produced += step
-            time.sleep(max(0.0, began + 0.1 - time.monotonic()))
+            time.sleep(max(0.0, began + 1 / self.puts - time.monotonic()))
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> KilledProcess:
+        self._reached = self._checkpoint()
         feed = self.feed
         options = (feed.kind, str(self.table), feed.place, feed.topic, self.operation)
-        return subprocess.Popen([*self.command, *options, str(self.max_rows)])
+        return self.started((*options, str(self.max_rows)))
 
-    def _finished(self) -> dict[str, Any]:
-        """One more stream until all events are there; then the comparison."""
-        process = self._started()
-        deadline = time.monotonic() + 600
-        while self._count() < self.produced and time.monotonic() < deadline:
-            assert process.poll() is None, "the stream ended by itself"
+    def _await_commit(self, process: KilledProcess) -> None:
+        """Two of three drivers are killed only after a commit: a slow start must not end all."""
+        deadline = time.monotonic() + 300
+        if self._rng.random() * 3 > 1:
+            while self._checkpoint() == self._reached:
+                process.check()
+                assert time.monotonic() < deadline, "the stream writes nothing"
+                time.sleep(self._rng.uniform(0.1, 1.0))
+
+    def _checkpoint(self) -> str | None:
+        return pyhudi.open_table(self.table).checkpoint()
+
+    def _await_all(self, process: KilledProcess) -> None:
+        deadline = time.monotonic() + 900
+        while pyhudi.open_table(self.table).count() < self.produced:
+            process.check()
+            assert time.monotonic() < deadline, "the stream does not reach the end of its source"
             time.sleep(1)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        check(pyhudi.open_table(self.table).scan(SCHEMA.names).to_arrow(), self.produced)
-        table = pyhudi.open_table(self.table)
-        return {"events": self.produced, "kills": self.killed, "checkpoint": table.checkpoint()}
 
-    def _count(self) -> int:
-        return int(pyhudi.open_table(self.table).count())
+    def _result(self) -> dict[str, Any]:
+        table = pyhudi.open_table(self.table)
+        check(table.scan(SCHEMA.names).to_arrow(), self.produced)
+        commits = len(table.timeline.commits)
+        kills = sum(self.killed.values())
+        return {
+            "events": self.produced, "kills": kills, "killed": dict(self.killed),
+            "active commits": commits, "checkpoint": table.checkpoint(),
+        }  # fmt: skip
 
 
 def check(found: pa.Table, produced: int) -> None:
@@ -175,6 +208,21 @@ def check(found: pa.Table, produced: int) -> None:
     assert pc.sum(found["value"]).as_py() == pc.sum(expected["value"]).as_py()
     assert found.sort_by("number").select(SCHEMA.names).equals(expected)
     assert _newest(found).equals(_newest(expected))
+
+
+def versions_of(version: int) -> tuple[str, ...]:
+    """The releases of Apache Hudi that read tables of a version."""
+    return VERSIONS if version == 6 else VERSIONS[-1:]
+
+
+def check_by(apache: ApacheHudi, path: Path, produced: int) -> None:
+    """The same for the rows that Apache Hudi reads, by its metadata table and by listing.
+
+    It also verifies the metadata table and the record index against the files.
+    """
+    for metadata in ("on", "off"):
+        check(apache.read(path, mdt=metadata).select(SCHEMA.names), produced)
+    assert not apache.call("validate", path=str(path)).get("problems")
 
 
 def _newest(rows: pa.Table) -> pa.Table:
@@ -190,11 +238,15 @@ def new_table(path: Path, **how: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("kafka", "files"))
+    parser.add_argument("--engine", choices=("local", "spark"), default="local")
     parser.add_argument("--servers", default="127.0.0.1:9092")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--driver-kills", type=int, default=20, help="of the kills, on Spark")
     parser.add_argument("--rate", type=int, default=1000)
     parser.add_argument("--version", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--hudi", action="store_true", help="read the table by Apache Hudi too")
     parser.add_argument("--table")
     given = parser.parse_args()
     folder = Path(given.table or tempfile.mkdtemp(prefix="kill_run_"))
@@ -203,9 +255,19 @@ def main() -> None:
         "kafka": lambda: real_topic(given.servers),
         "files": lambda: FolderFeed(folder / "landing"),
     }
-    feed = feeds[given.kind]()
-    run = KillRun(feed, folder / "table", given.minutes * 60, given.kills, given.rate)
-    print(json.dumps({**run.run(), "table": str(folder / "table")}), flush=True)
+    run = KillRun(
+        feeds[given.kind](), folder / "table", given.minutes * 60, given.kills, given.rate,
+        seed=given.seed,
+    )  # fmt: skip
+    if given.engine == "spark":
+        run.started, run.puts = SparkDriver, 1
+        run.worker_kills = max(0, given.kills - given.driver_kills)
+    print(json.dumps({**run.run(), "table": str(run.table)}), flush=True)
+    if given.hudi:
+        for hudi in versions_of(given.version):
+            with closing(ApacheHudi(hudi)) as apache:
+                check_by(apache, run.table, run.produced)
+            print(f"Apache Hudi {hudi} reads the same rows", flush=True)
 
 
 def real_topic(servers: str, partitions: int = 4) -> Feed:
