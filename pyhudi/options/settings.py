@@ -348,6 +348,7 @@ class TableOptions:
     partial_update: str | None = None  # mode of version 9: IGNORE_DEFAULTS or FILL_UNAVAILABLE
     version: int | None = None  # 6, 8 or 9; None: `DEFAULT_TABLE_VERSION`
     auto_upgrade: bool = False  # writes upgrade a table of a lower version
+    default_partition: bool = False  # a partition `default` does not prevent an upgrade
     timeline_layout: int | None = None  # 1 or 2, as the version has it
     bare_complex_keys: bool | None = None  # complex, one field: `v`, not `f:v`; None: as 1.2.0
 

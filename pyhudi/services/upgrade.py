@@ -128,7 +128,8 @@ def plan_upgrade(state: TableState, options: Options, given: KeyColumns) -> Upgr
     the one computed from these columns.
     """
     failed = _failed(state, options.write.concurrency.heartbeats)
-    _check_null_partition(state)
+    if not options.table.default_partition:
+        _check_null_partition(state)
     config = _upgraded(state, given)
     _check_columns(state, config)
     _check_stored_keys(replace(state, config=config), options)
@@ -164,7 +165,8 @@ def _check_null_partition(state: TableState) -> None:
             raise UserError(
                 "the folder of rows with null partition values differs from version 5 on",
                 partition=path,
-                hint="move the rows to another partition, using the writer that wrote them",
+                hint="move the rows to another partition, using the writer that wrote them; if it "
+                "has no null values, set hoodie.skip.default.partition.validation",
             )
 
 
@@ -233,7 +235,9 @@ def _is_hive_style(paths: Sequence[str], partition_by: tuple[str, ...]) -> bool:
 
 def _check_columns(state: TableState, config: TableConfig) -> None:
     columns = state.schema().names
-    named = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
+    named = (*config.record_key_fields, *config.ordering_fields)
+    if config.key_generator in _COMPUTED:  # others may make paths without these columns
+        named += config.partition_fields
     unknown = [name for name in named if name.split(".")[0] not in columns]
     if unknown and columns:
         raise UserError(

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import CorruptFileError, OptionError, UserError, WriteConflictError
-from pyhudi.ingest import FileSource, Stream
+from pyhudi.ingest import FileSource, SourceBatch, SourceLimits, Stream
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
 NOW = 1_700_000_000
@@ -209,6 +210,53 @@ def test_a_table_of_the_streamer_of_apache_hudi_is_continued(tmp_path: Path) -> 
     reports = list(Stream(FileSource(tmp_path / "in", quiet_seconds=-1e9), table).available())
     assert [report.updated for report in reports] == [1]
     assert table.checkpoint() == "1780284325000"
+
+
+@dataclass
+class Numbered:
+    """Batches with the numbers from 0 on as positions, as the streamer's test source has them."""
+
+    batches: Mapping[int, pa.Table]
+    read_batches: list[int] = field(default_factory=list)
+
+    def read(
+        self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
+    ) -> SourceBatch | None:
+        number = 0 if checkpoint is None else int(checkpoint) + 1
+        if number not in self.batches:
+            return None
+        self.read_batches.append(number)
+        return SourceBatch(self.batches[number].to_reader(), f"{number:05}")
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_table_of_the_continuous_mode_of_the_streamer_is_continued(
+    tmp_path: Path, version: int
+) -> None:
+    """Its nine commits, among them a compaction, have the checkpoints 00000 to 00008."""
+    path = foreign(tmp_path, "streamer_mor_v3") / "streamer_mor_v3"
+    how: dict[str, Any] = {
+        "options": {
+            "hoodie.index.type": "BLOOM", "hoodie.skip.default.partition.validation": "true",
+        },
+        "key_generator": pyhudi.PythonKeys(lambda rows: ["default"] * rows.num_rows),
+    }  # fmt: skip
+    pyhudi.open_table(path, **how).upgrade(to=version)
+    table = pyhudi.open_table(path, **how)
+    assert table.checkpoint() == "00008" and table.count() == 3000
+    before = table.scan(with_meta=False).to_arrow()
+    two = before.slice(0, 2).to_pylist()
+    newer = [{**row, "rider": "new", "timestamp": 2 * row["timestamp"] + 1} for row in two]
+    batches = {n: before.slice(0, 0) for n in range(9)}
+    source = Numbered({**batches, 9: pa.Table.from_pylist(newer, before.schema)})
+    reports = list(Stream(source, table).available())
+    assert [report.updated for report in reports] == [2] and source.read_batches == [9]
+    assert table.checkpoint() == "00009" and table.count() == 3000
+    assert table.scan(["rider"], where="rider = 'new'").to_arrow().num_rows == 2
+    state = table._state()
+    extra = state.log.commit(state.timeline.commits.instants[-1]).extra
+    key = "deltastreamer.checkpoint.key" if version == 6 else "streamer.checkpoint.key.v2"
+    assert {name: text for name, text in extra.items() if "checkpoint" in name} == {key: "00009"}
 
 
 def test_a_checkpoint_of_another_source_is_refused(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from pyhudi.services.compaction import compaction_is_due
 from pyhudi.spark.source.source_options import read_request
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.properties import TableType
+from pyhudi.table.properties import TableType, format_properties, parse_properties
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.history.manifest import manifest_numbers
 from pyhudi.timeline.history.writer import HistoryFiles
@@ -137,6 +137,18 @@ def agreement(given: Given) -> Any:
     """Of opening a table of version 6."""
     there = table(OLDEST).config
     return outcome(lambda: agreed(parse_options(given), there).ignored)
+
+
+def upgraded(given: Given) -> Any:
+    """Of a table of version 4 with the partition `default`."""
+    base = {**QUIET, **OLDEST, "hoodie.metadata.enable": "false"}
+    made = table(given, base=base, index=IndexKind.SIMPLE)
+    made.insert(rows(range(2), 1, "default"))
+    fs, name = made._fs, ".hoodie/hoodie.properties"
+    old = {**parse_properties(fs.read(name)), "hoodie.table.version": "4"}
+    fs.replace(name, format_properties(old))
+    again = table({"hoodie.index.type": "SIMPLE", **given}, fs=fs, base={})
+    return outcome(lambda: again.upgrade().to_version)
 
 
 def spark_read(given: Given) -> Any:

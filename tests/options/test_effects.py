@@ -79,6 +79,7 @@ CASES: dict[str, Case] = {
     "hoodie.write.auto.upgrade": Case(
         see.agreement, "true", base={"hoodie.write.table.version": "9"}
     ),
+    "hoodie.skip.default.partition.validation": Case(see.upgraded, "true"),
     "hoodie.base.file.format": Case(see.parsed, "ORC"),
     "hoodie.table.log.file.format": Case(see.parsed, "HFILE"),
     "hoodie.table.format": Case(see.parsed, "iceberg"),

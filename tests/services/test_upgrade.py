@@ -214,6 +214,9 @@ def test_the_folder_of_null_partition_values_before_version_5_is_refused(tmp_pat
     with pytest.raises(pyhudi.UserError, match="null partition values"):
         opened(root).upgrade()
     assert properties(root)["hoodie.table.version"] == "4"
+    accepting = OPTIONS | {"hoodie.skip.default.partition.validation": "true"}
+    pyhudi.open_table(root, options=accepting).upgrade()
+    assert properties(root)["hoodie.table.version"] == "6"
 
 
 def test_a_table_that_could_not_be_written_is_not_upgraded(tmp_path: Path) -> None:

@@ -93,6 +93,11 @@ ROWS: Final[tuple[Row, ...]] = (
         "default false; true: a write upgrades a table of a lower version to "
         "`hoodie.write.table.version`, if that is set, and its report says so",
     ),
+    honoured(
+        "hoodie.skip.default.partition.validation", FLAG, "table.default_partition",
+        "default false; true: a table before version 5 with a partition `default` is upgraded, and "
+        "its rows stay there",
+    ),
     honoured("hoodie.base.file.format", only("PARQUET"), None, aliases=(
         "hoodie.table.base.file.format", "hoodie.table.ro.file.format",
     )),
@@ -236,9 +241,5 @@ ROWS: Final[tuple[Row, ...]] = (
     *without_effect(
         "keys are written as the table defines them",
         "hoodie.write.complex.keygen.validation.enable",
-    ),
-    *without_effect(
-        "partitions named `default` are accepted",
-        "hoodie.skip.default.partition.validation",
     ),
 )  # fmt: skip
