@@ -20,7 +20,10 @@ from pyhudi.libraries import load_library
 from pyhudi.options.catalogs import servers
 from pyhudi.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 
-_TIMEOUT_MILLIS: Final = 60_000
+_TIMEOUT_MILLIS: Final = 600_000
+"""For one request, as hive.metastore.client.socket.timeout: a batch of partitions takes minutes on
+a busy metastore."""
+_CONNECT_MILLIS: Final = 60_000
 _NAMES_IN_REQUEST: Final = 1000
 _UNLIMITED: Final = -1
 _ESCAPED: Final = frozenset([*map(chr, range(1, 32)), *"\"#%'*/:=?\\{[]^", "\x7f"])
@@ -132,10 +135,12 @@ class HiveMetastore:
         return found
 
     def _get(self, table: CatalogTable, names: list[str]) -> list[Any]:
-        found: list[Any] = self._call(
+        """The partitions with these names, each once: release 4.0.1 repeats them if its
+        metastore.direct.sql.batch.size is less than the number of names."""
+        found = self._call(
             lambda: self._client.get_partitions_by_names(table.database, table.name, names)
         )
-        return found
+        return list({tuple(part.values): part for part in found}.values())
 
     def _stored(self, database: str, name: str) -> Any:
         request = self._types.GetTableRequest(dbName=database, tblName=name)
@@ -266,14 +271,15 @@ def interface() -> Any:
 def connect(host: str, port: int) -> Any:
     """A client of the metastore.  Raises CatalogError."""
     service = interface().ThriftHiveMetastore
-    rpc, thrift = import_module("thriftpy2.rpc"), import_module("thriftpy2.thrift")
+    thrift, transport = import_module("thriftpy2.thrift"), import_module("thriftpy2.transport")
     protocol = import_module("thriftpy2.protocol").TCyBinaryProtocolFactory()
-    transport = import_module("thriftpy2.transport").TCyBufferedTransportFactory()
     try:
-        return rpc.make_client(
-            service, host, port, proto_factory=protocol, trans_factory=transport,
-            timeout=_TIMEOUT_MILLIS,
-        )  # fmt: skip
+        socket = transport.TSocket(
+            host, port, socket_timeout=_TIMEOUT_MILLIS, connect_timeout=_CONNECT_MILLIS
+        )
+        buffered = transport.TCyBufferedTransportFactory().get_transport(socket)
+        buffered.open()
+        return thrift.TClient(service, protocol.get_protocol(buffered))
     except (thrift.TException, OSError) as error:
         raise CatalogError(
             "the Hive Metastore cannot be reached", catalog=f"thrift://{host}:{port}",

@@ -41,6 +41,7 @@ class Handler:
         self.calls: list[str] = []
         self.sizes: list[int] = []
         self.fails: dict[str, int] = {}
+        self.repeats = 1  # of each partition in an answer: 4.0.1 repeats them in small batches
         self.lock = threading.Lock()
 
     def enter(self, call: str, size: int = 0) -> None:
@@ -117,7 +118,7 @@ class Handler:
     def get_partitions_by_names(self, db_name: str, tbl_name: str, names: list[str]) -> list[Any]:
         self.enter("get_partitions", len(names))
         found = self.partitions[db_name, tbl_name]
-        return [copy.deepcopy(found[name]) for name in names if name in found]
+        return [copy.deepcopy(found[n]) for n in names * self.repeats if n in found]
 
     def alter_partitions(self, db_name: str, tbl_name: str, new_parts: list[Any]) -> None:
         self.enter("alter_partitions", len(new_parts))

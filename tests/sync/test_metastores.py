@@ -99,6 +99,19 @@ def test_partitions_with_any_values(catalog: HiveMetastore, tmp_path: Path) -> N
     catalog.drop_partitions(made, [added[0].values])
 
 
+def test_partitions_that_a_metastore_repeats_are_found_once(tmp_path: Path) -> None:
+    """As release 4.0.1 does with a small metastore.direct.sql.batch.size."""
+    with metastore() as (uri, handler):
+        catalog, made = HiveMetastore(uri), entry("repeated", tmp_path)
+        catalog.create_database("db")
+        catalog.create_table(made)
+        added = parts(tmp_path, ["sf", "la"])
+        catalog.add_partitions(made, added)
+        handler.repeats = 10
+        assert sorted(catalog.partitions(made), key=str) == sorted(added, key=str)
+        catalog.close()
+
+
 def test_a_cascade_changes_the_columns_of_partitions(uri: str, tmp_path: Path) -> None:
     catalog = HiveMetastore(uri)
     catalog.create_database("db")
@@ -119,7 +132,6 @@ def test_a_cascade_changes_the_columns_of_partitions(uri: str, tmp_path: Path) -
     catalog.close()
 
 
-@pytest.mark.parametrize("uri", KINDS[:2], indirect=True)
 def test_ten_thousand_partitions(
     catalog: HiveMetastore, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
