@@ -12,6 +12,7 @@ import pyhudi.spark.availability  # noqa: F401
 
 if TYPE_CHECKING:
     from pyhudi.spark.engine import SparkEngine as SparkEngine
+    from pyhudi.spark.job_submission import WorkerLostError as WorkerLostError
     from pyhudi.spark.job_submission import WorkerPythonError as WorkerPythonError
     from pyhudi.spark.session_format import disable as disable
     from pyhudi.spark.session_format import enable as enable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "SparkEngine": "engine",
     "SparkTable": "table",
+    "WorkerLostError": "job_submission",
     "WorkerPythonError": "job_submission",
     "create_table": "table",
     "disable": "session_format",

@@ -34,6 +34,7 @@ _LACKING: Final = "pyhudi-worker-lacks:"
 _LACKS: Final = re.compile(_LACKING + r"(.*?) \(python (\S+?)\)")
 _NO_MODULE: Final = re.compile(r"No module named '(pyhudi|pyarrow)[.\w]*'")
 _OTHER_PYTHON: Final = re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different version")
+_WORKER_LOST: Final = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure")
 _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]*)"')
 
 
@@ -41,6 +42,13 @@ class WorkerPythonError(UserError):
     """The Python of Spark's workers cannot run pyhudi."""
 
     code = "WORKER_PYTHON"
+
+
+class WorkerLostError(PyhudiError):
+    """Processes of Spark ended while they ran a task, as often as Spark repeats it."""
+
+    code = "WORKER_LOST"
+    retryable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ def ship(frame: DataFrame, order: TaskOrder, *, label: str) -> list[Returned]:
     task and position.
 
     If a task runs twice, the values of one attempt are returned.  Raises the pyhudi error that a
-    task raised, WorkerPythonError, or the error of Spark in any other case.
+    task raised, WorkerPythonError, WorkerLostError, or the error of Spark in any other case.
     """
     spark = frame.sparkSession
     with with_job_description(spark, f"pyhudi: {label}"), translated():
@@ -130,6 +138,12 @@ def translation(text: str) -> PyhudiError | None:
     absent = _NO_PYTHON.search(text)
     if absent is not None and "ython" in absent.group(1):
         return _worker_error("no such program", python=absent.group(1))
+    lost = _WORKER_LOST.search(text)
+    if lost is not None:
+        return WorkerLostError(
+            "the workers of a Spark job ended by themselves", reason=lost.group(0),
+            hint="look for processes that were killed, often for lack of memory, and run it again",
+        )  # fmt: skip
     return None
 
 

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyhudi.errors import StorageError, UserError
-from pyhudi.spark import SparkEngine, WorkerPythonError
+from pyhudi.spark import SparkEngine, WorkerLostError, WorkerPythonError
 from pyhudi.spark.job_submission import translation
 from tests.spark import tasks
 
@@ -118,3 +118,9 @@ def test_another_version_of_python_is_named() -> None:
     text = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than driver 3.11"
     assert isinstance(translation(text), WorkerPythonError)
     assert translation("some other failure") is None
+
+
+def test_lost_workers_and_executors_are_named() -> None:
+    lost = "Python worker exited unexpectedly (crashed)", "ExecutorLostFailure (executor 1 exited"
+    for text in lost:
+        assert isinstance(translation(f"Task 1 failed 4 times: {text}"), WorkerLostError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ pytest.importorskip("pyspark")
 import pyhudi
 import pyhudi.spark as hudi
 from pyhudi.errors import BadRowsError
-from pyhudi.ingest import FileSource, KafkaSource
+from pyhudi.ingest import FileSource, KafkaSource, SourceBatch, SourceLimits
 from tests.ingest.kafka.topics import Broker, messages, mock_brokers
+from tests.spark.fatal_split import FatalSplit
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
 
@@ -62,6 +64,40 @@ def test_bad_rows_fail_or_are_skipped(spark: Any, tmp_path: Path, broker: Broker
     assert pyhudi.open_table(path).checkpoint() is None
     hudi.ingest(spark, source, path, bad_rows="skip", on_batch=reports.append)
     assert [(report.inserted, report.rejected) for report in reports] == [(4, 1)]
+
+
+@dataclass(frozen=True)
+class FatalSource:
+    """One batch."""
+
+    folder: Path
+
+    def read(
+        self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
+    ) -> SourceBatch | None:
+        if checkpoint is not None:
+            return None
+        empty = pa.RecordBatchReader.from_batches(SCHEMA, [])
+        return SourceBatch(empty, "1", splits=[FatalSplit(self.folder)])
+
+    plan = read
+
+
+def test_a_batch_whose_workers_are_lost_is_repeated(spark: Any, tmp_path: Path) -> None:
+    """The session repeats a task twice."""
+    made(tmp_path / "t")
+    (tmp_path / "kills").mkdir()
+    for number in range(8):
+        (tmp_path / "kills" / str(number)).touch()
+    source, reports = FatalSource(tmp_path / "kills"), []
+    with pytest.raises(hudi.WorkerLostError, match="ended by themselves"):
+        hudi.ingest(spark, source, tmp_path / "t")
+    hudi.ingest(
+        spark, source, tmp_path / "t", continuous=True, on_batch=reports.append,
+        stop=lambda: bool(reports),
+    )  # fmt: skip
+    assert not list((tmp_path / "kills").iterdir())
+    assert ids(tmp_path / "t") == ["a"]
 
 
 def test_tasks_read_files(spark: Any, tmp_path: Path) -> None:
