@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -127,6 +128,7 @@ class BadRowCheck:
 
     def fitted(self, rows: pa.RecordBatchReader, fit: TableFit) -> pa.RecordBatchReader:
         """Rows that have a place in the table; the last check of a batch."""
+        rows = _with_key_columns(rows, fit)
         casts = _casts(rows.schema, fit.schema)
         schema = rows.schema
         for name, kind in casts.items():
@@ -149,7 +151,7 @@ class BadRowCheck:
     ) -> pa.RecordBatch:
         """The rows that fit; the others are taken.  first: rows of the batch before these."""
         reasons: dict[int, str] = {}
-        for mask, reason in _nulls(batch, fit):
+        for mask, reason in chain(_without_key(batch, fit), _without_order(batch, fit)):
             reasons |= {int(row): reason for row in np.flatnonzero(mask) if int(row) not in reasons}
         for name, kind in casts.items():
             column = batch.column(name)
@@ -210,17 +212,54 @@ def _casts(rows: pa.Schema, table: pa.Schema) -> dict[str, pa.DataType]:
     return found
 
 
-def _nulls(batch: pa.RecordBatch, fit: TableFit) -> Iterator[tuple[Mask, str]]:
-    """Masks of rows without a key or an ordering value, and the reason of each."""
-    for name in (*fit.record_key, *fit.ordering):
+def _with_key_columns(rows: pa.RecordBatchReader, fit: TableFit) -> pa.RecordBatchReader:
+    """With null columns of the record key if the rows have none of them, such as JSON messages
+    without any field."""
+    keys = [column for column in fit.schema if column.name in fit.record_key]
+    if not keys or len(keys) < len(fit.record_key):  # a key of nested fields
+        return rows
+    if any(column.name in rows.schema.names for column in keys):
+        return rows
+    schema = pa.schema([*rows.schema, *(column.with_nullable(True) for column in keys)])
+
+    def completed() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            nulls = [pa.nulls(batch.num_rows, column.type) for column in keys]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *nulls], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, completed())
+
+
+def _without_key(batch: pa.RecordBatch, fit: TableFit) -> Iterator[tuple[Mask, str]]:
+    """The mask of rows whose key has only null and empty fields, if all fields are columns."""
+    if not fit.record_key or not set(fit.record_key) <= set(batch.schema.names):
+        return
+    blank = np.ones(batch.num_rows, np.bool_)
+    for name in fit.record_key:
+        blank &= _is_blank(batch.column(name))
+    yield blank, f"column {', '.join(fit.record_key)}: the record key is null or empty"
+
+
+def _is_blank(column: pa.Array) -> Mask:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    blank = pc.is_null(column)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        blank = pc.or_(blank, pc.fill_null(pc.equal(column, ""), False))
+    mask: Mask = blank.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _without_order(batch: pa.RecordBatch, fit: TableFit) -> Iterator[tuple[Mask, str]]:
+    """The mask of rows with a null in an ordering column, unless they are deletes."""
+    for name in fit.ordering:
         if name not in batch.schema.names or not batch.column(name).null_count:
             continue
         mask = pc.is_null(batch.column(name)).to_numpy(zero_copy_only=False)
-        if name in fit.ordering and IS_DELETED in batch.schema.names:
+        if IS_DELETED in batch.schema.names:
             deleted = pc.fill_null(batch.column(IS_DELETED), False)
             mask = mask & ~deleted.to_numpy(zero_copy_only=False)
-        kind = "record key" if name in fit.record_key else "ordering"
-        yield mask, f"column {name}: the {kind} is null"
+        yield mask, f"column {name}: the ordering is null"
 
 
 def _misfits(column: pa.Array, kind: pa.DataType, first: int = 0) -> Iterator[int]:

@@ -111,17 +111,43 @@ def test_rows_that_do_not_fit_the_table_are_bad(tmp_path: Path) -> None:
     assert (row["raw"], row["position"]) == (b'{"id": "k01", "n": "many"}', "start+2")
 
 
-def test_rows_without_a_key_are_bad(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", [None, ""])
+def test_rows_without_a_key_are_bad(tmp_path: Path, key: str | None) -> None:
     table = made(tmp_path)
 
     def without_key(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
         rows = reader.read_all()
-        keys = pa.array([None, *rows["id"].to_pylist()[1:]], pa.string())
+        keys = pa.array([key, *rows["id"].to_pylist()[1:]], pa.string())
         return rows.set_column(0, "id", keys).to_reader()
 
     stream = Stream(Lines(["1", "2"]), table, transform=without_key, bad_rows="skip")
     report = stream.run_once()
     assert report is not None and (report.inserted, report.rejected) == (1, 1)
+
+
+def test_a_batch_without_the_key_column_has_only_bad_rows(tmp_path: Path) -> None:
+    table = made(tmp_path)
+
+    def without_column(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        return reader.read_all().drop_columns(["id"]).to_reader()
+
+    source = Lines(["1", "2"])
+    with pytest.raises(BadRowsError, match=r"column id: the record key is null or empty"):
+        Stream(source, table, transform=without_column).run_once()
+    report = Stream(source, table, transform=without_column, bad_rows="skip").run_once()
+    assert report is not None and (report.inserted, report.rejected) == (0, 2)
+    assert table.checkpoint() == "1"
+
+
+def test_a_null_in_a_part_of_the_key_is_written(tmp_path: Path) -> None:
+    table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key=["id", "n"])
+
+    def without_id(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        rows = reader.read_all()
+        return rows.set_column(0, "id", pa.nulls(rows.num_rows, pa.string())).to_reader()
+
+    report = Stream(Lines(["1", "2"]), table, transform=without_id).run_once()
+    assert report is not None and (report.inserted, report.rejected) == (2, 0)
 
 
 @pytest.mark.parametrize(
