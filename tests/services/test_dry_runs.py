@@ -20,16 +20,18 @@ from pyhudi.cli.app import commands, run
 ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
 READERS = {
     "pin_snapshot", "pinned_snapshots", "savepoints", "archived_timeline", "doctor",
-    "metadata", "services", "start",
+    "metadata", "services", "pending", "without_inline_services",
     "verify", "lookup", "explain", "entries", "stats", "compare", "list", "report",
 }  # fmt: skip
 """Verbs that change nothing of the table."""
+SERVING = {"start", "run_enabled"}
+"""Verbs that run services next to a writer; `services.run(dry_run=True)` states what is due."""
 ROOMS = (ServiceVerbs, CareVerbs, TableServices, MetadataCare, TableIndex)
 VERBS = [
     pytest.param(verb, id=f"{room.__name__}.{name}")
     for room in ROOMS
     for name, verb in vars(room).items()
-    if not name.startswith("_") and callable(verb) and name not in READERS
+    if not name.startswith("_") and callable(verb) and name not in READERS | SERVING
 ]
 CHANGING = (
     "clean run", "clustering run", "clustering schedule", "clustering unschedule",
