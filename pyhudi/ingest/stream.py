@@ -138,6 +138,7 @@ class Stream:
             report = self._write(batch, before, start, schema)
             facts.update(plain_facts(report))
         batch.committed()
+        pa.default_memory_pool().release_unused()  # batches differ: a stream would grow for weeks
         return report, batch.checkpoint
 
     def _read(
