@@ -17,7 +17,8 @@ pytest.importorskip("pyspark")
 import pyhudi
 import pyhudi.spark as hudi
 from pyhudi.errors import BadRowsError
-from pyhudi.ingest import FileSource, KafkaSource, SourceBatch, SourceLimits
+from pyhudi.ingest import FileSource, KafkaSource, Retries, SourceBatch, SourceLimits
+from pyhudi.ingest.status import IngestState
 from tests.ingest.kafka.topics import Broker, messages, mock_brokers
 from tests.spark.fatal_split import FatalSplit
 
@@ -64,6 +65,27 @@ def test_bad_rows_fail_or_are_skipped(spark: Any, tmp_path: Path, broker: Broker
     assert pyhudi.open_table(path).checkpoint() is None
     hudi.ingest(spark, source, path, bad_rows="skip", on_batch=reports.append)
     assert [(report.inserted, report.rejected) for report in reports] == [(4, 1)]
+
+
+def test_a_run_begins_where_it_is_stated_and_reports_its_state(
+    spark: Any, tmp_path: Path, broker: Broker
+) -> None:
+    topic, path, seen = broker.topic(), tmp_path / "t", []
+    made(path)
+    broker.put(topic, [*messages(0, 8), b"no json", b"nor this"])
+    source, start = KafkaSource(broker.servers, topic), f"{topic},0:1,1:1,2:1,3:1"
+    with pytest.raises(BadRowsError, match="bad_rows=2"):
+        hudi.ingest(
+            spark, source, path, checkpoint=start, bad_rows="skip", max_bad_rows=1,
+            on_status=seen.append,
+        )  # fmt: skip
+    assert (seen[-1].state, ids(path)) == (IngestState.FAILED, [])
+    hudi.ingest(
+        spark, source, path, checkpoint=start, bad_rows="skip", max_bad_share=0.5,
+        retries=Retries(count=1), on_status=seen.append,
+    )  # fmt: skip
+    assert ids(path) == [f"k{n:06}" for n in range(4, 8)]
+    assert (seen[-1].state, seen[-1].rows, seen[-1].rejected) == (IngestState.STOPPED, 4, 2)
 
 
 @dataclass(frozen=True)

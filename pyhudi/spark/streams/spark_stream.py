@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.errors import BadRowsError, SchemaError
 from pyhudi.ingest.bad_rows import BadRows
+from pyhudi.ingest.retries import Retries
 from pyhudi.ingest.source import PlansSplits, RowSource, SourceBatch, SourceLimits
+from pyhudi.ingest.status import StatusReceiver
 from pyhudi.ingest.stream import Stream, Transform
 from pyhudi.spark.frames import map_arrow, numbers
 from pyhudi.spark.job_submission import remote
@@ -38,18 +40,25 @@ def ingest(
     max_bytes: int | None = 1 << 30,
     transform: Transform | Sequence[Transform] | None = None,
     bad_rows: BadRows = "fail",
+    max_bad_rows: int | None = None,
+    max_bad_share: float | None = None,
     skip_existing: bool = False,
+    checkpoint: str | None = None,
+    ignore_checkpoint: str | None = None,
+    max_seconds: float | None = None,
     continuous: bool = False,
     interval_seconds: float = 0.0,
     stop: Callable[[], bool] = lambda: False,
     on_batch: Callable[[WriteReport], None] = lambda report: None,
+    on_status: StatusReceiver | Sequence[StatusReceiver] = (),
+    retries: Retries | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the rows of a source to a table until there are no new ones, or `continuous`ly.
 
     table: of `open_table`, or its path.  The other arguments are those of `pyhudi.ingest.Stream`
-    and of its method `run`.
+    and of its method `run`.  Table services run after batches, as the options of the table say.
 
     Each split of a batch (a range of one partition of a topic, a file) is read by a task.  The
     driver reads the rows of a batch itself if a transform is given, if bad rows are not to fail the
@@ -58,12 +67,14 @@ def ingest(
     if not isinstance(table, SparkTable):
         table = open_table(spark, table, options=options, storage_options=storage_options)
     stream = SparkStream(
-        source, table, operation, max_rows, max_bytes, transform, bad_rows,
-        skip_existing=skip_existing, spark=spark,
+        source, table, operation, max_rows, max_bytes, transform, bad_rows, max_bad_rows,
+        max_bad_share, skip_existing, checkpoint, ignore_checkpoint, max_seconds=max_seconds,
+        spark=spark,
     )  # fmt: skip
     stream.run(
-        continuous=continuous, interval_seconds=interval_seconds, stop=stop, on_batch=on_batch
-    )
+        continuous=continuous, interval_seconds=interval_seconds, stop=stop, on_batch=on_batch,
+        on_status=on_status, retries=retries,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
