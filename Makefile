@@ -8,7 +8,7 @@
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
 # make azure    stores and a table on Azurite, fetched the first time
 # make postgres queries and changes of a real PostgreSQL as sources, if it is installed
-# make catalogs  entries in a real Hive Metastore 3.1 and 4.0, fetched the first time
+# make catalogs  entries and locks in a real Hive Metastore 3.1 and 4.0, fetched the first time
 # make engines  tables found in a Hive Metastore and read by Trino, Hive, Flink and Spark SQL
 # make hdfs     stores, locks and a table's life on a real HDFS, fetched the first time
 # make spark-stores  tables on HDFS and S3, written and read by Spark; jars are fetched the first time
@@ -143,7 +143,7 @@ postgres: build
 	$(BIN)/python -m pytest -m postgres tests/ingest
 
 catalogs: build
-	$(BIN)/python -m pytest -p no:xdist -m catalogs tests/sync
+	$(BIN)/python -m pytest -p no:xdist -m catalogs tests/sync tests/contracts
 
 engines: build
 	$(BIN)/python -m pip install -q trino impyla

@@ -17,7 +17,7 @@ LAYERS = (
     "libraries",
     "observe",
     "filenames options",
-    "layouts",
+    "hive_thrift layouts",
     "storage engine",
     "formats",
     "timeline",

@@ -12,6 +12,7 @@ class LockProvider(Enum):
     IN_PROCESS = "InProcessLockProvider"  # the table's own lock already covers it
     FILE = "FileSystemBasedLockProvider"
     ZOOKEEPER = "ZookeeperBasedLockProvider"
+    HIVE_METASTORE = "HiveMetastoreBasedLockProvider"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,7 @@ class LockRules:
     zookeeper_lock_key: str | None = None
     zookeeper_session_seconds: float = 60.0
     zookeeper_connect_seconds: float = 15.0
+    metastore_uris: str | None = None  # thrift://host:port, several separated by commas
+    metastore_database: str | None = None
+    metastore_table: str | None = None
+    heartbeat_seconds: float = 60.0  # of a lock in a metastore

@@ -1,8 +1,7 @@
-"""The Hive Metastore by Thrift: releases 3.1 and 4.0, without SASL.
+"""A catalog in a Hive Metastore, by Thrift.
 
-thriftpy2 reads `hive_metastore.thrift`, the part of the interface that a sync needs.  Tables and
-partitions are changed in the structures that the metastore returned, so that fields of others
-stay.
+Tables and partitions are changed in the structures that the metastore returned, so that fields of
+others stay.
 """
 
 from __future__ import annotations
@@ -10,20 +9,14 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
-from importlib import import_module
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Final
 
 from pyhudi.errors import CatalogError, OptionError
-from pyhudi.libraries import load_library
+from pyhudi.hive_thrift import answer_of, connect_any, interface
 from pyhudi.options.catalogs import servers
 from pyhudi.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 
-_TIMEOUT_MILLIS: Final = 600_000
-"""For one request, as hive.metastore.client.socket.timeout: a batch of partitions takes minutes on
-a busy metastore."""
-_CONNECT_MILLIS: Final = 60_000
 _NAMES_IN_REQUEST: Final = 1000
 _UNLIMITED: Final = -1
 _ESCAPED: Final = frozenset([*map(chr, range(1, 32)), *"\"#%'*/:=?\\{[]^", "\x7f"])
@@ -36,6 +29,7 @@ class HiveMetastore:
     def __init__(self, uri: str) -> None:
         self._servers = _servers(uri)
         self.url = uri
+        self._answered = False  # on this connection
 
     def has_database(self, database: str) -> bool:
         return self._found(lambda: self._client.get_database(database)) is not None
@@ -125,6 +119,7 @@ class HiveMetastore:
         if "_client" in vars(self):
             self._client.close()
             del self._client
+            self._answered = False
 
     def _by_names(self, table: CatalogTable, names: Sequence[str]) -> list[CatalogPartition]:
         found: list[CatalogPartition] = []
@@ -186,13 +181,7 @@ class HiveMetastore:
 
     @cached_property
     def _client(self) -> Any:
-        """A connection to the first server that accepts one."""
-        for host, port in self._servers[:-1]:
-            try:
-                return connect(host, port)
-            except CatalogError:
-                continue
-        return connect(*self._servers[-1])
+        return connect_any(self._servers)
 
     def _found(self, request: Callable[[], Any]) -> Any:
         return self._call(request, unless="NoSuchObjectException")
@@ -201,17 +190,15 @@ class HiveMetastore:
         self, request: Callable[[], Any], *, unless: str = "", table: str | None = None
     ) -> Any:
         """The answer; None if it is the exception `unless`.  Raises CatalogError for others."""
-        thrift = import_module("thriftpy2.thrift")
         try:
-            return request()
-        except (thrift.TException, OSError) as error:
-            if type(error).__name__ == unless:
-                return None
+            answer = answer_of(
+                request, url=self.url, unless=unless, is_first=not self._answered, table=table
+            )
+        except CatalogError:
             self.close()
-            why = getattr(error, "message", None) or str(error) or type(error).__name__
-            raise CatalogError(
-                "the Hive Metastore failed", catalog=self.url, reason=_first_line(why), table=table
-            ) from error
+            raise
+        self._answered = True
+        return answer
 
 
 def partition_name(table: CatalogTable, values: Sequence[str]) -> str:
@@ -253,36 +240,3 @@ def _servers(uri: str) -> tuple[tuple[str, int], ...]:
             option="hoodie.datasource.hive_sync.metastore.uris",
             hint="pass uri='thrift://host:9083'",
         ) from None  # fmt: skip
-
-
-def _first_line(text: object) -> str:
-    return str(text).strip().partition("\n")[0]
-
-
-@cache
-def interface() -> Any:
-    """The structures and the service of `hive_metastore.thrift`.  Raises UserError without
-    thriftpy2."""
-    thriftpy2 = load_library("thriftpy2", extra="hive", needed_for="the Hive Metastore")
-    path = Path(__file__).with_suffix(".thrift")
-    return thriftpy2.load(str(path), module_name="pyhudi_hive_metastore_thrift")
-
-
-def connect(host: str, port: int) -> Any:
-    """A client of the metastore.  Raises CatalogError."""
-    service = interface().ThriftHiveMetastore
-    thrift, transport = import_module("thriftpy2.thrift"), import_module("thriftpy2.transport")
-    protocol = import_module("thriftpy2.protocol").TCyBinaryProtocolFactory()
-    try:
-        socket = transport.TSocket(
-            host, port, socket_timeout=_TIMEOUT_MILLIS, connect_timeout=_CONNECT_MILLIS
-        )
-        buffered = transport.TCyBufferedTransportFactory().get_transport(socket)
-        buffered.open()
-        return thrift.TClient(service, protocol.get_protocol(buffered))
-    except (thrift.TException, OSError) as error:
-        raise CatalogError(
-            "the Hive Metastore cannot be reached", catalog=f"thrift://{host}:{port}",
-            reason=getattr(error, "message", None) or str(error),
-            hint="check that it runs, and hoodie.datasource.hive_sync.metastore.uris",
-        ) from error  # fmt: skip

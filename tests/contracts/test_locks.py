@@ -12,8 +12,10 @@ import pytest
 
 from pyhudi.errors import LockError, OptionError, StorageError
 from pyhudi.options import LockProvider, LockRules, parse_options
+from pyhudi.options.catalogs import servers
 from pyhudi.storage.filesystem import FileSystem, Mutex
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.locks.hive_lock import HiveLockPlace, HiveMetastoreMutex
 from pyhudi.storage.locks.hudi_lock_file import LockFileMutex
 from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.locks.numbered_lease import NumberedLease
@@ -22,11 +24,14 @@ from pyhudi.storage.locks.table_lock import TableLock, check_lock
 from pyhudi.storage.locks.zookeeper import ZooKeeperMutex, ZooKeeperPlace
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.storage.url_resolver import locate
+from tests.support.fake_metastore import metastore, shared_metastore
 from tests.support.object_stores import object_store_in_memory
+from tests.support.query_engines import real_metastore
 from tests.support.zookeeper import shared_zookeeper
 
 KINDS = (
-    "local", "memory", "object lease", "numbered lease", "lock file",
+    "local", "memory", "object lease", "numbered lease", "lock file", "hive metastore",
+    pytest.param("hive metastore 3", marks=[pytest.mark.catalogs, pytest.mark.slow]),
     pytest.param("zookeeper", marks=[pytest.mark.zookeeper, pytest.mark.slow]),
 )  # fmt: skip
 WITH_TOKENS = [k for k in KINDS if k not in ("local", "memory", "lock file")]
@@ -51,6 +56,10 @@ def another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Mute
             return lambda: LeaseMutex(NumberedLease(memory, "h/lock"), name)
         case "lock file":
             return lambda: LockFileMutex(disk, "h/lock")
+        case "hive metastore" | "hive metastore 3" as kind:
+            uri = shared_metastore() if kind == "hive metastore" else real_metastore()
+            lock_place = HiveLockPlace(servers(uri), "db", name)
+            return lambda: HiveMetastoreMutex(lock_place)
         case _:
             place = ZooKeeperPlace(shared_zookeeper(), f"/locks/{name}", session_seconds=4)
             return lambda: ZooKeeperMutex(place)
@@ -127,6 +136,9 @@ def robbed(mutex: Mutex, fs: FileSystem) -> None:
         case LockFileMutex():
             fs.delete(["h/lock"])
             assert fs.create("h/lock", b"thief")
+        case HiveMetastoreMutex():
+            mutex._unlock(mutex.token)
+            assert HiveMetastoreMutex(mutex._place).acquire(0)
         case ZooKeeperMutex():
             mutex._client.delete(f"{mutex._place.path}/{mutex._lock.node}")
         case _:
@@ -216,6 +228,22 @@ def test_options_name_the_lock_of_apache_hudi(tmp_path: Path) -> None:
             provider="ZookeeperBasedLockProvider", zookeeper__url="zk", zookeeper__port="2182",
             zookeeper__base_path="b", zookeeper__lock_key="t",
         )  # fmt: skip
+    metastore = {"hivemetastore__uris": "thrift://hms,thrift://two:1", "hivemetastore__table": "T"}
+    hive = "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"
+    found = of(
+        provider=hive, hivemetastore__database="db", heartbeat_interval_ms="500", **metastore
+    )
+    assert isinstance(found, HiveMetastoreMutex)
+    assert found.key == "hive-metastore:thrift://hms:9083,two:1/db.t"
+    assert found._place.heartbeat_seconds == 0.5
+    with pytest.raises(OptionError, match="database"):
+        of(provider=hive, **metastore)
+    for interval in ("0", "5min"):
+        with pytest.raises(OptionError, match="heartbeats"):
+            of(
+                provider=hive, hivemetastore__database="db", heartbeat_interval_ms=interval,
+                **metastore,
+            )  # fmt: skip
     with pytest.raises(OptionError):
         of(provider=package + "NoopLockProvider")
     with pytest.raises(OptionError, match="object stores"):
@@ -229,6 +257,68 @@ def test_a_zookeeper_that_does_not_answer_is_a_storage_error() -> None:
     with pytest.raises(StorageError, match="does not answer") as caught:
         ZooKeeperMutex(place).acquire(0)
     assert caught.value.retryable
+
+
+def test_a_metastore_that_does_not_answer_is_a_storage_error() -> None:
+    with pytest.raises(StorageError, match="does not lock") as caught:
+        HiveMetastoreMutex(HiveLockPlace((("127.0.0.1", 1),), "db", "t")).acquire(0)
+    assert caught.value.retryable and "address" in str(caught.value)
+
+
+def test_a_holder_sends_heartbeats_to_the_metastore_and_knows_when_the_lock_was_removed() -> None:
+    with metastore() as (uri, handler):
+        place = HiveLockPlace(servers(uri), "db", "t", heartbeat_seconds=0.05)
+        mutex = HiveMetastoreMutex(place)
+        assert mutex.acquire(0)
+        first = mutex.seconds_left()
+        wait_for(lambda: handler.calls.count("heartbeat") > 2)
+        assert 0 < first <= 300 and 299 < mutex.seconds_left() <= 300
+        handler.locks.clear()  # as after metastore.txn.timeout
+        wait_for(lambda: mutex.seconds_left() == 0)
+        assert not mutex.confirm()
+        mutex.release()
+
+
+def test_a_request_that_waits_in_the_metastore_is_removed_at_the_end_of_the_wait() -> None:
+    with metastore() as (uri, handler):
+        place = HiveLockPlace(servers(uri), "db", "t")
+        one, other = HiveMetastoreMutex(place), HiveMetastoreMutex(place)
+        assert one.acquire(0) and not other.acquire(0.3)
+        assert [number for number, _ in handler.locks] == [one.token]
+        handler.fails["check_lock"] = 0
+        with pytest.raises(StorageError, match="does not lock"):
+            other.acquire(0.3)
+        assert [number for number, _ in handler.locks] == [one.token]
+        one.release()
+        assert handler.locks == []
+
+
+def test_a_table_lock_takes_the_lock_of_a_metastore(tmp_path: Path) -> None:
+    fs = LocalFileSystem(tmp_path)
+    with metastore() as (uri, handler):
+        rules = LockRules(
+            LockProvider.HIVE_METASTORE, metastore_uris=uri, metastore_database="db",
+            metastore_table="trips",
+        )  # fmt: skip
+        with TableLock(fs, rules=rules):
+            assert len(handler.locks) == 1
+            check_lock(fs)
+            handler.locks.clear()
+            with pytest.raises(LockError, match="was lost"):
+                check_lock(fs)
+        other = HiveMetastoreMutex(HiveLockPlace(servers(uri), "db", "trips"))
+        assert other.acquire(0)
+        with pytest.raises(LockError) as caught, TableLock(fs, rules=rules, wait_seconds=0.05):
+            pass
+        assert "pyhudi" in str(caught.value.facts["purpose"])
+        other.release()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_lease_that_ended_is_not_confirmed_though_no_process_took_the_lock() -> None:

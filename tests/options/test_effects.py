@@ -448,13 +448,14 @@ CASES: dict[str, Case] = {
 
 _HBASE = "it needs a gateway: the stand-in of this module serves one"
 _PROCESS = "it takes another writer, whose crash or delay is staged there"
-_SERVER = "it needs a ZooKeeper server, started there"
+_SERVER = "it needs a server of locks, started there"
 _STREAM = "it takes a streaming query"
 _STATE = "it takes a table whose history is staged there"
 _PLACES = {
     _HBASE: ("tests/index/test_hbase.py", "hoodie.index.hbase.", "pyhudi.index.hbase.",
              "hoodie.hbase."),
     _SERVER: ("tests/contracts/test_locks.py", "hoodie.write.lock.zookeeper.",
+              "hoodie.write.lock.hivemetastore.", "hoodie.write.lock.heartbeat_interval_ms",
               "hoodie.write.lock.provider", "hoodie.write.lock.filesystem."),
     _PROCESS: ("tests/concurrency/test_conflicts.py", "hoodie.write.lock.wait_time_ms",
                "hoodie.write.lock.client.", "hoodie.write.concurrency.",

@@ -5,10 +5,12 @@ tests/sync/test_metastores.py verifies that it answers as the real ones do.
 
 from __future__ import annotations
 
+import atexit
 import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from thriftpy2.protocol import TCyBinaryProtocolFactory
@@ -16,7 +18,7 @@ from thriftpy2.server import TThreadedServer
 from thriftpy2.thrift import TProcessor
 from thriftpy2.transport import TCyBufferedTransportFactory, TServerSocket
 
-from pyhudi.sync.hive_metastore import interface
+from pyhudi.hive_thrift import interface
 
 ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\{[]^", "\x7f"}
 
@@ -30,8 +32,16 @@ def name_of(keys: list[Any], values: list[str]) -> str:
     return "/".join(f"{escape(k.name)}={escape(v)}" for k, v in zip(keys, values, strict=True))
 
 
+def locked(request: Any) -> tuple[str, str]:
+    """The database and the table that an exclusive lock of a table is about."""
+    (component,) = request.component
+    types = interface()
+    assert (component.type, component.level) == (types.LockType.EXCLUSIVE, types.LockLevel.TABLE)
+    return component.dbname.lower(), component.tablename.lower()
+
+
 class Handler:
-    """The calls of `hive_metastore.thrift`.  calls: names in order; fails: calls that fail."""
+    """The calls of `hive_thrift.thrift`.  calls: names in order; fails: calls that fail."""
 
     def __init__(self) -> None:
         self.types = interface()
@@ -42,10 +52,12 @@ class Handler:
         self.sizes: list[int] = []
         self.fails: dict[str, int] = {}
         self.repeats = 1  # of each partition in an answer: 4.0.1 repeats them in small batches
-        self.lock = threading.Lock()
+        self.guard = threading.Lock()
+        self.locks: list[tuple[int, Any]] = []  # ids and requests, as they came
+        self.last_lock = 0
 
     def enter(self, call: str, size: int = 0) -> None:
-        with self.lock:
+        with self.guard:
             self.calls.append(call)
             self.sizes.append(size)
             left = self.fails.get(call)
@@ -133,6 +145,57 @@ class Handler:
             self.partitions[req.dbName, req.tblName].pop(name, None)
         return self.types.DropPartitionsResult()
 
+    def lock(self, rqst: Any) -> Any:
+        self.enter("lock")
+        with self.guard:
+            self.last_lock += 1
+            self.locks.append((self.last_lock, rqst))
+            return self._lock_response(self.last_lock)
+
+    def check_lock(self, rqst: Any) -> Any:
+        self.enter("check_lock")
+        with self.guard:
+            self._known_lock(rqst.lockid)
+            return self._lock_response(rqst.lockid)
+
+    def heartbeat(self, ids: Any) -> None:
+        self.enter("heartbeat")
+        with self.guard:
+            self._known_lock(ids.lockid)
+
+    def unlock(self, rqst: Any) -> None:
+        self.enter("unlock")
+        with self.guard:
+            self._known_lock(rqst.lockid)
+            self.locks = [each for each in self.locks if each[0] != rqst.lockid]
+
+    def show_locks(self, rqst: Any) -> Any:
+        self.enter("show_locks")
+        with self.guard:
+            found = [
+                self.types.ShowLocksResponseElement(
+                    lockid=number, dbname=rqst.dbname, tablename=rqst.tablename,
+                    state=self._lock_response(number).state, type=request.component[0].type,
+                    lastheartbeat=0, user=request.user, hostname=request.hostname,
+                    agentInfo=request.agentInfo,
+                )
+                for number, request in self.locks
+                if locked(request) == (rqst.dbname, rqst.tablename)
+            ]  # fmt: skip
+        return self.types.ShowLocksResponse(locks=found)
+
+    def _known_lock(self, number: int) -> None:
+        if all(known != number for known, _ in self.locks):
+            raise self.types.NoSuchLockException(message=f"No such lock lockid:{number}")
+
+    def _lock_response(self, number: int) -> Any:
+        """Exclusive locks are granted in the order of their requests."""
+        place = next(locked(request) for known, request in self.locks if known == number)
+        first = next(known for known, request in self.locks if locked(request) == place)
+        states = self.types.LockState
+        state = states.ACQUIRED if first == number else states.WAITING
+        return self.types.LockResponse(lockid=number, state=state)
+
     def _table(self, database: str, name: str) -> Any:
         found = self.tables.get((database, name))
         if found is None:
@@ -158,3 +221,11 @@ def metastore() -> Iterator[tuple[str, Handler]]:
         yield f"thrift://127.0.0.1:{port}", handler
     finally:
         server.close()
+
+
+@cache
+def shared_metastore() -> str:
+    """The URI of one metastore for the tests of this process, ended with it."""
+    running = metastore()
+    atexit.register(lambda: running.__exit__(None, None, None))
+    return running.__enter__()[0]

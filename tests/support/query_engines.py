@@ -8,6 +8,7 @@ PYHUDI_CACHE (default ~/.cache/pyhudi).  Everything listens on the loopback addr
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import socket
@@ -16,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -86,6 +88,15 @@ def hive_metastore(major: str) -> Iterator[str]:
         _running("hive-metastore.sh", folder, str(port), METASTORE=major),
     ):
         yield f"thrift://127.0.0.1:{port}"
+
+
+@cache
+def real_metastore() -> str:
+    """One metastore 3.1.3 for the tests of this process, ended with it.  4.0.1 as it is started
+    here has no tables of locks: its jars lack their SQL."""
+    running = hive_metastore("3")
+    atexit.register(lambda: running.__exit__(None, None, None))
+    return running.__enter__()
 
 
 @contextmanager

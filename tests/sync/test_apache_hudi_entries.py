@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pyhudi.sync.hive_metastore import connect
+from pyhudi.hive_thrift import connect
 from tests.support.fake_metastore import metastore
 from tests.sync.cases import CASES, SYNC
 from tests.sync.entries import OF_THE_WRITER, differences, entries

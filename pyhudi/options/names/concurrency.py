@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyhudi.options.catalogs import METASTORE_URIS
 from pyhudi.options.concurrent_writers import ConcurrencyMode
 from pyhudi.options.locks import LockProvider
 from pyhudi.options.option_row import (
     Row,
     honoured,
     refused,
-    refused_all,
     translated_row,
     without_effect,
 )
@@ -84,18 +84,18 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(_LOCK + "filesystem.expire", duration("min"), "write.lock.expire_seconds"),
     honoured(_LOCK + "filesystem.path", TEXT, "write.lock.folder"),
-    *without_effect("of a Hive metastore's locks", _LOCK + "heartbeat_interval_ms"),
+    honoured(
+        _LOCK + "heartbeat_interval_ms", duration("ms"), "write.lock.heartbeat_seconds",
+        "of HiveMetastoreBasedLockProvider; less than 300 s",
+    ),
     refused(
         _LOCK + "storage.renew.interval.secs", _STORAGE, _ANY_PROVIDER,
         aliases=(_LOCK + "storage.heartbeat.poll.secs",),
     ),
     refused(_LOCK + "storage.validity.timeout.secs", _STORAGE, _ANY_PROVIDER),
-    *refused_all(
-        "a Hive metastore is not supported", "use a ZookeeperBasedLockProvider",
-        _LOCK + "hivemetastore.database",
-        _LOCK + "hivemetastore.table",
-        _LOCK + "hivemetastore.uris",
-    ),
+    honoured(_LOCK + "hivemetastore.database", TEXT, "write.lock.metastore_database"),
+    honoured(_LOCK + "hivemetastore.table", TEXT, "write.lock.metastore_table"),
+    honoured(_LOCK + "hivemetastore.uris", METASTORE_URIS, "write.lock.metastore_uris"),
     honoured(_LOCK + "zookeeper.url", TEXT, "write.lock.zookeeper_url"),
     honoured(_LOCK + "zookeeper.port", count(1, 65535), "write.lock.zookeeper_port"),
     honoured(_LOCK + "zookeeper.base_path", TEXT, "write.lock.zookeeper_base_path"),

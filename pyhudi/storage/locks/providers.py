@@ -6,8 +6,14 @@ from urllib.parse import urlsplit
 
 from pyhudi.errors import OptionError
 from pyhudi.options import LockProvider, LockRules
+from pyhudi.options.catalogs import servers
 from pyhudi.storage.filesystem import FileSystem, Mutex
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.locks.hive_lock import (
+    METASTORE_TIMEOUT_SECONDS,
+    HiveLockPlace,
+    HiveMetastoreMutex,
+)
 from pyhudi.storage.locks.hudi_lock_file import LockFileMutex
 from pyhudi.storage.locks.zookeeper import ZooKeeperMutex, ZooKeeperPlace
 
@@ -25,6 +31,8 @@ def provided(fs: FileSystem, rules: LockRules) -> Mutex | None:
             return _lock_file(fs, rules)
         case LockProvider.ZOOKEEPER:
             return ZooKeeperMutex(_zookeeper(rules))
+        case LockProvider.HIVE_METASTORE:
+            return HiveMetastoreMutex(_metastore(rules))
         case _:
             return None
 
@@ -79,4 +87,28 @@ def _zookeeper(rules: LockRules) -> ZooKeeperPlace:
         "/" + "/".join(part for part in path.split("/") if part),
         session_seconds=rules.zookeeper_session_seconds,
         connect_seconds=rules.zookeeper_connect_seconds,
+    )
+
+
+def _metastore(rules: LockRules) -> HiveLockPlace:
+    uris, database, table = rules.metastore_uris, rules.metastore_database, rules.metastore_table
+    for name, value in (("uris", uris), ("database", database), ("table", table)):
+        if not value:
+            raise OptionError(
+                "the lock of a Hive Metastore requires another option",
+                option=f"{_LOCK}hivemetastore.{name}",
+                hint="use the same value as Apache Hudi's writers"
+                + (" (default: hive.metastore.uris of hive-site.xml)" if name == "uris" else ""),
+            )  # fmt: skip
+    if not 0 < rules.heartbeat_seconds < METASTORE_TIMEOUT_SECONDS:
+        raise OptionError(
+            "heartbeats of a lock must be sent before the metastore removes it",
+            option=_LOCK + "heartbeat_interval_ms", value=round(rules.heartbeat_seconds * 1000),
+            hint=f"set more than 0 and less than {METASTORE_TIMEOUT_SECONDS * 1000:.0f}",
+        )  # fmt: skip
+    return HiveLockPlace(
+        servers(str(uris)),
+        str(database).lower(),  # as the metastore stores them
+        str(table).lower(),
+        heartbeat_seconds=rules.heartbeat_seconds,
     )
