@@ -9,10 +9,15 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, SnapshotExpiredError
 from pyhudi.ingest import Stream, TableSource
 from pyhudi.ingest.source_registry import source_from
+from pyhudi.options import parse_options
+from pyhudi.records import IS_DELETED
 from tests.ingest.contract import SCHEMA, UNLIMITED, SourceContract, SourceHarness, some_rows
+from tests.support.golden import version_table, version_table_names
 
 
 def made(path: Path, version: int = 6, **how: Any) -> Any:
@@ -148,3 +153,32 @@ def test_a_table_source_is_made_from_the_properties_of_the_streamer(tmp_path: Pa
     }  # fmt: skip
     batch = source_from("table", properties).read(None, UNLIMITED, SCHEMA)
     assert batch is not None and batch.rows.read_all().num_rows == 20
+
+
+TWICE = "cow_clustering_pending_v9"
+"""Has four keys twice."""
+WRITTEN = [name for name in version_table_names() if name.endswith("_v9") and name != TWICE]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_derived_table_follows_a_table_of_apache_hudi(name: str, tmp_path: Path) -> None:
+    """Commit by commit from the first one, or from a snapshot if commits have been archived."""
+    origin = Table(version_table(name), options=parse_options({}), engine=LocalEngine(1))
+    rows = origin.scan(with_meta=False).to_arrow()
+    table = pyhudi.create_table(
+        tmp_path / "t", rows.schema, record_key=list(origin.config.record_key_fields),
+        partition_by=list(origin.config.partition_fields), version=9,
+    )  # fmt: skip
+    start = "snapshot" if "archived" in name else "earliest"
+    batches = list(
+        Stream(TableSource(origin, start=start, max_commits=1, deletes=True), table).available()
+    )
+    names = [each for each in rows.column_names if each != IS_DELETED]
+    found, expected = (
+        sorted(map(str, each.select(names).to_pylist()))
+        for each in (pyhudi.open_table(table.path).scan(with_meta=False).to_arrow(), rows)
+    )
+    assert found == expected
+    commits = [i for i in origin.timeline.commits if i.completed_at is not None]
+    assert table.checkpoint() == max(i.completed_at for i in commits)
+    assert len(batches) > 1 or start == "snapshot"
