@@ -88,7 +88,7 @@ def answer_of(
         if kind.__name__ == unless:
             return None
         why = getattr(error, "message", None) or str(error) or kind.__name__
-        is_answer = kind.__module__ == interface().__name__
+        is_answer = kind.__module__ == interface().__name__ or kind is thrift.TApplicationException
         raise CatalogError(
             "the Hive Metastore failed", catalog=url, reason=_first_line(why), table=table,
             hint=_PLAIN if is_first and not is_answer else None,

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from thriftpy2.protocol import TBinaryProtocol
+from thriftpy2.thrift import TApplicationException, TMessageType
+from thriftpy2.transport import TMemoryBuffer
 
 from pyhudi.errors import CatalogError, StorageError
 from pyhudi.storage.locks.hive_lock import HiveLockPlace, HiveMetastoreMutex
@@ -87,6 +90,26 @@ def test_a_lock_names_tls_and_kerberos(port: int) -> None:
     with pytest.raises(StorageError, match="does not lock") as caught:
         mutex.acquire(0)
     assert "TLS" in str(caught.value) and "Kerberos" in str(caught.value)
+
+
+def fails_inside(accepted: socket.socket) -> None:
+    """As a metastore whose catalog has no tables of locks."""
+    accepted.recv(1000)
+    buffer = TMemoryBuffer()
+    protocol = TBinaryProtocol(buffer)
+    protocol.write_message_begin("lock", TMessageType.EXCEPTION, 0)
+    TApplicationException(
+        TApplicationException.INTERNAL_ERROR, "Internal error processing lock"
+    ).write(protocol)
+    accepted.sendall(buffer.getvalue())
+
+
+def test_a_metastore_that_cannot_lock_says_what_it_needs() -> None:
+    with serving(fails_inside) as port:
+        mutex = HiveMetastoreMutex(HiveLockPlace((("127.0.0.1", port),), "db", "t"))
+        with pytest.raises(StorageError, match="processing lock") as caught:
+            mutex.acquire(0)
+        assert "tables of Hive" in str(caught.value) and "TLS" not in str(caught.value)
 
 
 def test_other_failures_do_not_name_them() -> None:

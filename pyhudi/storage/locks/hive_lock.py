@@ -29,6 +29,7 @@ METASTORE_TIMEOUT_SECONDS: Final = 300.0
 """The default of metastore.txn.timeout."""
 _REQUEST_MILLIS: Final = 30_000
 _POLL_SECONDS: Final = 0.2
+_NEEDS: Final = "see the metastore's log; its catalog needs the tables of Hive's transactions"
 _GONE: Final = "NoSuchLockException"
 
 
@@ -179,6 +180,6 @@ class HiveMetastoreMutex:
             return answer_of(connected, url=self.key, unless=unless, is_first=True)
         except CatalogError as error:
             raise StorageError(
-                "the Hive Metastore does not lock", path=self.key, hint=error.hint,
+                "the Hive Metastore does not lock", path=self.key, hint=error.hint or _NEEDS,
                 reason=error.facts.get("reason"), retryable=True,
             ) from error  # fmt: skip
