@@ -8,14 +8,13 @@ from typing import Any
 
 from pyhudi.errors import OptionError, UserError
 from pyhudi.options import Options, parse_options
-from pyhudi.options.catalogs import CatalogKind, CatalogOptions
+from pyhudi.options.catalogs import EVENT_URL, CatalogKind, CatalogOptions, LineageKind
 from pyhudi.options.names import catalog as names
 from pyhudi.options.parse import row_of
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.sync.open_catalog import open_catalog
 from pyhudi.sync.snapshot_manifest import ManifestReport, write_manifest
 from pyhudi.sync.sync_report import SyncReport
-from pyhudi.sync.synchronize import synchronize
+from pyhudi.sync.targets import sync_with
 
 _AREA = "catalog."
 
@@ -39,13 +38,15 @@ class CatalogVerbs:
         options: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> SyncReport:
-        """Register the table in a catalog, or bring its entries up to date.
+        """Register the table in a catalog, or bring its entries up to date; or send the event of
+        its newest commit to a lineage server.
 
-        catalog: "hive" (a Hive Metastore) or "glue" (the AWS Glue Data Catalog).  uri: of the
-        metastore, `thrift://host:9083`.  database, table: names of the entry; by default the
-        table's own.  region: of Glue.  options: more `hoodie.datasource.hive_sync.*` and
-        `hoodie.meta.sync.*`; they and the arguments win over the options the table was opened
-        with.  dry_run: report only.
+        catalog: "hive" (a Hive Metastore), "glue" (the AWS Glue Data Catalog) or "openlineage".
+        uri: of the metastore, `thrift://host:9083`; of the server or file of OpenLineage,
+        `http://host:5000` or `file:/path`.  database, table: names of the entry, or in the name
+        of the job; by default the table's own.  region: of Glue.  options: more
+        `hoodie.datasource.hive_sync.*`, `hoodie.meta.sync.*` and `pyhudi.openlineage.*`; they and
+        the arguments win over the options the table was opened with.  dry_run: report only.
 
         Entries are those of Apache Hudi's HiveSyncTool.  Only partitions that changed since the
         last synced instant, which the catalog stores, are compared.
@@ -53,13 +54,12 @@ class CatalogVerbs:
         written; the next sync completes one that failed.
         """
         kind = _kind(catalog)
-        given = {"uri": uri, "database": database, "table": table, "region": region}
+        if isinstance(kind, LineageKind):
+            _check_event_arguments(uri, region)
+        given = {"database": database, "table": table, "region": region}
+        given["lineage_url" if isinstance(kind, LineageKind) else "uri"] = uri
         chosen = with_arguments(self._options.catalog, options, given)
-        opened = open_catalog(kind, chosen)
-        try:
-            return synchronize(self._state(), opened, chosen, kind, dry_run=dry_run)
-        finally:
-            opened.close()
+        return sync_with(kind, chosen, self._state, dry_run=dry_run)
 
     def write_manifest(self, *, absolute: bool = True, dry_run: bool = False) -> ManifestReport:
         """Write the list of base files of the newest snapshot, for engines that read such lists
@@ -95,8 +95,24 @@ def with_arguments(
     return replace(base, **named)
 
 
-def _kind(catalog: str) -> CatalogKind:
-    kinds = {kind.value: kind for kind in CatalogKind}
+def _check_event_arguments(uri: str | None, region: str | None) -> None:
+    """Raises UserError for what OpenLineage does not have."""
+    if region is not None:
+        raise UserError("region= is of AWS Glue", region=region)
+    try:
+        if uri is not None:
+            EVENT_URL.parse(uri)
+    except (ValueError, TypeError, AttributeError):
+        raise UserError(
+            "not the address of a server or file of OpenLineage", uri=uri,
+            hint=f"pass {EVENT_URL.allowed}",
+        ) from None  # fmt: skip
+
+
+def _kind(catalog: str) -> CatalogKind | LineageKind:
+    kinds: dict[str, CatalogKind | LineageKind] = {
+        kind.value: kind for kind in (*CatalogKind, *LineageKind)
+    }
     if not isinstance(catalog, str) or catalog.lower() not in kinds:
         raise UserError("unknown catalog", catalog=catalog, hint=f"pass one of {', '.join(kinds)}")
     return kinds[catalog.lower()]

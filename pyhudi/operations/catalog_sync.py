@@ -1,4 +1,4 @@
-"""Sync with catalogs after a commit.
+"""Sync with catalogs after a commit, and its event for lineage.
 
 The commit has been made: a failing catalog is reported in a note and in the log, never raised.
 The next sync catches up, because the catalog states the last synced instant.
@@ -11,12 +11,11 @@ from dataclasses import replace
 from pyhudi.errors import PyhudiError
 from pyhudi.observe.events import observed
 from pyhudi.options import Options
-from pyhudi.options.catalogs import CatalogKind
+from pyhudi.options.catalogs import CatalogKind, LineageKind
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.sync.open_catalog import open_catalog
 from pyhudi.sync.sync_report import SyncReport
-from pyhudi.sync.synchronize import synchronize
+from pyhudi.sync.targets import sync_with
 from pyhudi.write.write_report import WriteReport
 
 
@@ -31,21 +30,19 @@ def sync_catalogs(fs: FileSystem, options: Options, report: WriteReport) -> Writ
     return replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
-def _note(fs: FileSystem, options: Options, kind: CatalogKind, instant: str) -> str:
+def _note(fs: FileSystem, options: Options, kind: CatalogKind | LineageKind, instant: str) -> str:
     try:
         with observed("service", operation=f"sync {kind.value}", instant=instant):
-            return _synced(_sync(fs, options, kind))
+            return _synced(
+                sync_with(
+                    kind,
+                    options.catalog,
+                    lambda: load_state(fs, options.read, for_reading=True),
+                    instant=instant,
+                )
+            )
     except (PyhudiError, OSError, ValueError) as error:
         return f"catalog sync with {kind.value} failed, the commit stands: {error}"
-
-
-def _sync(fs: FileSystem, options: Options, kind: CatalogKind) -> SyncReport:
-    catalog = open_catalog(kind, options.catalog)
-    try:
-        state = load_state(fs, options.read, for_reading=True)
-        return synchronize(state, catalog, options.catalog, kind)
-    finally:
-        catalog.close()
 
 
 def _synced(report: SyncReport) -> str:

@@ -1,4 +1,4 @@
-"""Settings of catalogs: where a table is registered, and how."""
+"""Settings of catalogs and lineage servers: where a table is registered, and how."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ class CatalogKind(Enum):
 
     HIVE = "hive"
     GLUE = "glue"
+
+
+class LineageKind(Enum):
+    """The kinds of servers that get events of lineage."""
+
+    OPEN_LINEAGE = "openlineage"
 
 
 class MergeOnReadTables(Enum):
@@ -63,13 +69,17 @@ class CatalogOptions:
     region: str | None = None  # of Glue; None: the one that boto3 finds
     endpoint: str | None = None  # of Glue; None: AWS's own
     glue_catalog: str | None = None  # None: the one of the account
+    lineage_url: str | None = None  # of the server or file of OpenLineage; None: no events
+    lineage_key: str | None = None  # sent as a bearer token
+    lineage_namespace: str = "pyhudi"  # of the jobs in events
 
     @property
-    def inline(self) -> tuple[CatalogKind, ...]:
-        """The catalogs that are synced after each commit."""
+    def inline(self) -> tuple[CatalogKind | LineageKind, ...]:
+        """The catalogs that are synced after each commit, and the servers that get its event."""
         hive = (CatalogKind.HIVE,) if self.hive_enabled else ()
         others = self.kinds if self.enabled else ()
-        return tuple(dict.fromkeys((*hive, *others)))
+        events = (LineageKind.OPEN_LINEAGE,) if self.lineage_url else ()
+        return (*dict.fromkeys((*hive, *others)), *events)
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
@@ -109,6 +119,15 @@ def _uris(text: str) -> str:
     return text if servers(text) else ""
 
 
+def _event_url(text: str) -> str:
+    parts = urlsplit(text)
+    place = parts.path if parts.scheme == "file" and not parts.netloc else parts.hostname
+    if parts.scheme not in ("http", "https", "file") or not place or any(map(str.isspace, text)):
+        raise ValueError(text)
+    return text
+
+
+EVENT_URL: Final = Value("http://host:port, https://host:port or file:/path", _event_url)
 METASTORE_URIS: Final = Value("thrift://host:port, several separated by commas", _uris)
 PROPERTIES_BY_LINE: Final = Value("lines of name=value", _pairs)
 SYNC_TOOLS: Final = Value("HiveSyncTool, AwsGlueCatalogSyncTool or both", _kinds)

@@ -15,7 +15,8 @@ class EntryChange:
 
     recreated: why the entry was dropped and created again, or empty.  columns_added,
     columns_changed: names.  properties_changed: whether formats or properties of the entry
-    differed.  synced_instant: the instant that the catalog now records as last synced.
+    differed.  events_sent: events of lineage.  synced_instant: the instant that the catalog now
+    records as last synced, or that the event describes.
     """
 
     table: str
@@ -28,6 +29,7 @@ class EntryChange:
     partitions_added: int = 0
     partitions_moved: int = 0
     partitions_dropped: int = 0
+    events_sent: int = 0
     synced_instant: str | None = None
 
     @property
@@ -35,9 +37,8 @@ class EntryChange:
         """Whether the entry was as it should be."""
         columns = self.columns_added or self.columns_changed or self.columns_dropped
         partitions = self.partitions_added or self.partitions_moved or self.partitions_dropped
-        return not (
-            self.created or self.recreated or columns or self.properties_changed or partitions
-        )
+        details = columns or self.properties_changed or partitions or self.events_sent
+        return not (self.created or self.recreated or details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def _text(entry: EntryChange) -> str:
         "dropped": entry.partitions_dropped,
         "columns added": len(entry.columns_added),
         "changed": len(entry.columns_changed),
+        "events sent": entry.events_sent,
     }
     parts = ["created"] if entry.created else []
     parts += [f"{name}: {count}" for name, count in counts.items() if count]

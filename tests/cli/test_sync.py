@@ -44,6 +44,22 @@ def test_a_metastore_that_is_away_is_a_failure(
     assert code == 2 and "not the address" in errors
 
 
+def test_the_event_of_the_newest_commit_is_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create(tmp_path / "trips")
+    file = tmp_path / "events.jsonl"
+    words = ["sync", str(tmp_path / "trips"), "--catalog", "openlineage", "--json"]
+    assert call(words, capsys)[0] == 2
+    words += ["--uri", f"file:{file}"]
+    planned = json.loads(call([*words, "--dry-run"], capsys)[1])
+    assert not file.exists()
+    done = json.loads(call(words, capsys)[1])
+    assert done["entries"][0]["events_sent"] == planned["entries"][0]["events_sent"] == 1
+    facets = json.loads(file.read_text())["outputs"][0]["facets"]
+    assert facets["version"]["datasetVersion"] == done["synced_instant"]
+
+
 def test_a_manifest_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     create(tmp_path / "trips")
     words = ["manifest", str(tmp_path / "trips"), "--json"]

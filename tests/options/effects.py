@@ -633,6 +633,17 @@ def registered_again(given: Given) -> Any:
         return list(handler.calls)
 
 
+def sent_event(given: Given) -> Any:
+    """Path, job and token of the event of a write."""
+    base = {
+        **QUIET, "pyhudi.openlineage.url": server(),
+        "hoodie.datasource.meta.sync.base.path": "s3://lake/t",
+    }  # fmt: skip
+    with taking() as taken:
+        table(given, base=base).insert(rows(range(2), 1))
+        return [(t.path, t.message["job"], t.headers["Authorization"]) for t in taken]
+
+
 def registered_inline(given: Given) -> Any:
     """The notes of a write, after which the metastore is synced or not."""
     with metastore() as (uri, handler):

@@ -193,6 +193,9 @@ CASES: dict[str, Case] = {
     "hoodie.meta.sync.sync_snapshot_with_table_name": Case(
         see.registered("mor"), "false"
     ),
+    "pyhudi.openlineage.url": Case(see.sent_event, see.server() + "/other"),
+    "pyhudi.openlineage.api.key": Case(see.sent_event, "secret"),
+    "pyhudi.openlineage.namespace": Case(see.sent_event, "lake"),
     _SYNC + "hive_sync.enable": Case(see.registered_inline, "true"),
     _SYNC + "meta.sync.enable": Case(see.registered_inline, "true"),
     _SYNC + "hive_sync.metastore.uris": Case(see.parsed, "http://lake"),

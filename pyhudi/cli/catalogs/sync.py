@@ -10,9 +10,10 @@ from pyhudi.cli.command import Call, command
 
 
 @command("sync", example="sync trips --uri thrift://127.0.0.1:9083 --database lake", changes=True)
-@click.option("--catalog", type=click.Choice(["hive", "glue"]), default="hive", show_default=True,
-              help="A Hive Metastore, or the AWS Glue Data Catalog.")  # fmt: skip
-@click.option("--uri", metavar="URI", help="Of the Hive Metastore: thrift://host:9083.")
+@click.option("--catalog", type=click.Choice(["hive", "glue", "openlineage"]), default="hive",
+              show_default=True, help="A Hive Metastore, AWS Glue, or OpenLineage.")  # fmt: skip
+@click.option("--uri", metavar="URI",
+              help="Of the metastore, thrift://host:9083, or of OpenLineage.")  # fmt: skip
 @click.option("--database", metavar="NAME", help="Of the entry; default: the table's, or default.")
 @click.option("--table", metavar="NAME", help="Of the entry; default: the table's name.")
 @click.option("--region", metavar="NAME", help="Of AWS Glue.")
@@ -26,8 +27,8 @@ def sync(
 ) -> Any:
     """Register a table in a catalog, or bring its entries up to date.
 
-    Entries are those of Apache Hudi's HiveSyncTool. --option accepts the hoodie.* options of
-    catalog sync.
+    Entries are those of Apache Hudi's HiveSyncTool. OpenLineage gets the event of the newest
+    commit. --option accepts the hoodie.* options of catalog sync and pyhudi.openlineage.*.
     """
     report = call.table.sync(
         catalog, uri=uri, database=database, table=table, region=region, dry_run=call.dry_run

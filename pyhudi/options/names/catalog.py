@@ -1,10 +1,11 @@
-"""Option names of catalog sync: the Hive Metastore and AWS Glue."""
+"""Option names of catalog sync: the Hive Metastore, AWS Glue and OpenLineage."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from pyhudi.options.catalogs import (
+    EVENT_URL,
     METASTORE_URIS,
     PROPERTIES_BY_LINE,
     SYNC_TOOLS,
@@ -16,6 +17,7 @@ from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, class_name, co
 _HIVE: Final = "hoodie.datasource.hive_sync."
 _META: Final = "hoodie.meta.sync."
 _GLUE: Final = "hoodie.datasource.meta.sync.glue."
+_LINEAGE: Final = "pyhudi.openlineage."
 _EXTRACTORS: Final = (
     "MultiPartKeysValueExtractor", "SinglePartPartitionValueExtractor",
     "HiveStylePartitionValueExtractor", "SlashEncodedDayPartitionValueExtractor",
@@ -93,6 +95,15 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured("hoodie.aws.glue.region", TEXT, "catalog.region"),
     honoured("hoodie.aws.glue.endpoint", TEXT, "catalog.endpoint"),
     honoured(_GLUE + "catalogId", TEXT, "catalog.glue_catalog"),
+    honoured(
+        _LINEAGE + "url", EVENT_URL, "catalog.lineage_url",
+        "gets an event of OpenLineage after each commit; a failing server is a note in the report",
+    ),
+    honoured(_LINEAGE + "api.key", TEXT, "catalog.lineage_key", "sent as a bearer token"),
+    honoured(
+        _LINEAGE + "namespace", TEXT, "catalog.lineage_namespace",
+        "of the jobs in events; default `pyhudi`",
+    ),
     refused(
         _HIVE + "assume_date_partitioning", "paths are taken from the partition columns",
         "SlashEncodedDayPartitionValueExtractor", harmless=("false",),
