@@ -116,7 +116,7 @@ faults: build
 	$(BIN)/python -m tests.index_faults --keys 2000000 --faults 3000 --seed $${SEED:-1}
 
 # An environment apart: Daft may need an older pyarrow than the tests.
-engines-local:
+engines-local: build
 	$(PYTHON) -m venv build/engines
 	build/engines/bin/python -m pip install -q 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
 	build/engines/bin/python -m pip install -q --no-build-isolation -e '.[cli,daft,ray,dask,datafusion,duckdb,pandas,polars]' \
@@ -228,6 +228,7 @@ kafka: build
 # On each engine 100 kills: on one machine of the process, on Spark 20 of the driver and 80 of all
 # Python workers.  INGEST_KILLS: more options, such as --hudi, which lets Apache Hudi read the tables.
 ingest-kills: build
+	$(BIN)/python -m pytest -p no:xdist -m slow tests/spark/test_ingest_kills.py tests/interop/test_ingest_kills.py
 	for engine in local spark; do \
 	  $(BIN)/python -m tests.ingest.kill_run kafka --engine $$engine --servers $$PYHUDI_KAFKA $(INGEST_KILLS) || exit 1; \
 	  $(BIN)/python -m tests.ingest.kill_run files --engine $$engine $(INGEST_KILLS) || exit 1; \
