@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.errors import OptionError, UserError
 from pyhudi.options import Options, parse_options
-from pyhudi.options.catalogs import EVENT_URL, CatalogKind, CatalogOptions, LineageKind
+from pyhudi.options.catalogs import (
+    EVENT_URL,
+    SERVER_URL,
+    CatalogKind,
+    CatalogOptions,
+    LineageKind,
+)
 from pyhudi.options.names import catalog as names
 from pyhudi.options.parse import row_of
+from pyhudi.options.value_types import Value
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.sync.snapshot_manifest import ManifestReport, write_manifest
 from pyhudi.sync.sync_report import SyncReport
@@ -39,12 +46,13 @@ class CatalogVerbs:
         dry_run: bool = False,
     ) -> SyncReport:
         """Register the table in a catalog, or bring its entries up to date; or send the event of
-        its newest commit to a lineage server.
+        its newest commit to OpenLineage, or its schema and properties to DataHub.
 
-        catalog: "hive" (a Hive Metastore), "glue" (the AWS Glue Data Catalog) or "openlineage".
-        uri: of the metastore, `thrift://host:9083`; of the server or file of OpenLineage,
-        `http://host:5000` or `file:/path`.  database, table: names of the entry, or in the name
-        of the job; by default the table's own.  region: of Glue.  options: more
+        catalog: "hive" (a Hive Metastore), "glue" (the AWS Glue Data Catalog), "openlineage" or
+        "datahub".  uri: of the metastore, `thrift://host:9083`; of the server or file of
+        OpenLineage, `http://host:5000` or `file:/path`; of DataHub, `http://host:8080`.
+        database, table: names of the entry or dataset, or in the name of the job; by default the
+        table's own.  region: of Glue.  options: more
         `hoodie.datasource.hive_sync.*`, `hoodie.meta.sync.*` and `pyhudi.openlineage.*`; they and
         the arguments win over the options the table was opened with.  dry_run: report only.
 
@@ -54,10 +62,13 @@ class CatalogVerbs:
         written; the next sync completes one that failed.
         """
         kind = _kind(catalog)
-        if isinstance(kind, LineageKind):
-            _check_event_arguments(uri, region)
         given = {"database": database, "table": table, "region": region}
-        given["lineage_url" if isinstance(kind, LineageKind) else "uri"] = uri
+        if isinstance(kind, LineageKind):
+            option, address = _ADDRESSES[kind]
+            _check_address(kind, address, uri, region)
+            given[option] = uri
+        else:
+            given["uri"] = uri
         chosen = with_arguments(self._options.catalog, options, given)
         return sync_with(kind, chosen, self._state, dry_run=dry_run)
 
@@ -95,17 +106,24 @@ def with_arguments(
     return replace(base, **named)
 
 
-def _check_event_arguments(uri: str | None, region: str | None) -> None:
-    """Raises UserError for what OpenLineage does not have."""
+_ADDRESSES: Final = {
+    LineageKind.OPEN_LINEAGE: ("lineage_url", EVENT_URL),
+    LineageKind.DATAHUB: ("datahub_server", SERVER_URL),
+}
+"""The option that has the address of a server, and its values."""
+
+
+def _check_address(kind: LineageKind, address: Value, uri: str | None, region: str | None) -> None:
+    """Raises UserError for what such a server does not have."""
     if region is not None:
         raise UserError("region= is of AWS Glue", region=region)
     try:
         if uri is not None:
-            EVENT_URL.parse(uri)
+            address.parse(uri)
     except (ValueError, TypeError, AttributeError):
         raise UserError(
-            "not the address of a server or file of OpenLineage", uri=uri,
-            hint=f"pass {EVENT_URL.allowed}",
+            "not the address of such a server", kind=kind.value, uri=uri,
+            hint=f"pass {address.allowed}",
         ) from None  # fmt: skip
 
 

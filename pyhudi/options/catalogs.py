@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -20,9 +21,10 @@ class CatalogKind(Enum):
 
 
 class LineageKind(Enum):
-    """The kinds of servers that get events of lineage."""
+    """The kinds of servers that get a description of the table, but have no entries to compare."""
 
     OPEN_LINEAGE = "openlineage"
+    DATAHUB = "datahub"
 
 
 class MergeOnReadTables(Enum):
@@ -42,7 +44,7 @@ class CatalogOptions:
 
     hive_enabled: bool = False  # inline, after each commit
     enabled: bool = False  # likewise, in the catalogs of `kinds`
-    kinds: tuple[CatalogKind, ...] = (CatalogKind.HIVE,)
+    kinds: tuple[CatalogKind | LineageKind, ...] = (CatalogKind.HIVE,)
     uri: str = "thrift://localhost:9083"
     database: str | None = None  # None: the table's database, else "default"
     table: str | None = None  # None: the table's name
@@ -72,6 +74,13 @@ class CatalogOptions:
     lineage_url: str | None = None  # of the server or file of OpenLineage; None: no events
     lineage_key: str | None = None  # sent as a bearer token
     lineage_namespace: str = "pyhudi"  # of the jobs in events
+    datahub_server: str | None = None
+    datahub_token: str | None = None  # sent as a bearer token
+    datahub_platform: str = "hudi"
+    datahub_env: str = "DEV"
+    datahub_database: str | None = None  # None: `database`
+    datahub_table: str | None = None  # None: `table`
+    datahub_properties: tuple[tuple[str, str], ...] = ()
 
     @property
     def inline(self) -> tuple[CatalogKind | LineageKind, ...]:
@@ -91,13 +100,14 @@ def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name.strip(), value.strip()) for name, _, value in pairs)
 
 
-_CLASSES: Final = {
+_CLASSES: Final[Mapping[str, CatalogKind | LineageKind]] = {
     "HiveSyncTool": CatalogKind.HIVE,
     "AwsGlueCatalogSyncTool": CatalogKind.GLUE,
+    "DataHubSyncTool": LineageKind.DATAHUB,
 }
 
 
-def _kinds(text: str) -> tuple[CatalogKind, ...]:
+def _kinds(text: str) -> tuple[CatalogKind | LineageKind, ...]:
     names = [name.strip().rsplit(".", 1)[-1] for name in text.split(",") if name.strip()]
     if not names or any(name not in _CLASSES for name in names):
         raise ValueError(text)
@@ -127,7 +137,24 @@ def _event_url(text: str) -> str:
     return text
 
 
+def _server_url(text: str) -> str:
+    if urlsplit(text).scheme == "file":
+        raise ValueError(text)
+    return _event_url(text)
+
+
+def _listed_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """`name=value` between commas.  Raises ValueError."""
+    return _pairs("\n".join(text.split(",")))
+
+
 EVENT_URL: Final = Value("http://host:port, https://host:port or file:/path", _event_url)
 METASTORE_URIS: Final = Value("thrift://host:port, several separated by commas", _uris)
 PROPERTIES_BY_LINE: Final = Value("lines of name=value", _pairs)
-SYNC_TOOLS: Final = Value("HiveSyncTool, AwsGlueCatalogSyncTool or both", _kinds)
+PROPERTIES_BY_COMMA: Final = Value("name=value between commas", _listed_pairs)
+SERVER_URL: Final = Value("http://host:port or https://host:port", _server_url)
+SYNC_TOOLS: Final = Value("of HiveSyncTool, AwsGlueCatalogSyncTool and DataHubSyncTool", _kinds)
+DATAHUB_ENVIRONMENTS: Final = (
+    "DEV", "TEST", "QA", "UAT", "EI", "PRE", "STG", "NON_PROD", "PROD", "CORP", "RVW", "PRD",
+    "TST", "SIT", "SBX", "SANDBOX",
+)  # fmt: skip

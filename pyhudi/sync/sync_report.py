@@ -15,8 +15,9 @@ class EntryChange:
 
     recreated: why the entry was dropped and created again, or empty.  columns_added,
     columns_changed: names.  properties_changed: whether formats or properties of the entry
-    differed.  events_sent: events of lineage.  synced_instant: the instant that the catalog now
-    records as last synced, or that the event describes.
+    differed.  events_sent: events of lineage, or aspects of a dataset of DataHub.
+    synced_instant: the instant that the catalog now records as last synced, or that the event
+    describes.
     """
 
     table: str

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pyhudi.options.catalogs import CatalogKind, CatalogOptions, LineageKind
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.sync.datahub import send_dataset
 from pyhudi.sync.open_catalog import open_catalog
 from pyhudi.sync.open_lineage import send_event
 from pyhudi.sync.sync_report import SyncReport
@@ -26,7 +27,9 @@ def sync_with(
     Raises CatalogError if the catalog or the server fails; UserError, SchemaError before anything
     is written.
     """
-    if isinstance(kind, LineageKind):
+    if kind is LineageKind.DATAHUB:
+        return send_dataset(load(), options, dry_run=dry_run)
+    if kind is LineageKind.OPEN_LINEAGE:
         return send_event(load(), options, instant=instant, dry_run=dry_run)
     catalog = open_catalog(kind, options)
     try:

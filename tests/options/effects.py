@@ -644,6 +644,18 @@ def sent_event(given: Given) -> Any:
         return [(t.path, t.message["job"], t.headers["Authorization"]) for t in taken]
 
 
+def sent_dataset(given: Given) -> Any:
+    """The URN, token and properties that DataHub gets from a sync."""
+    base = {
+        **QUIET, "hoodie.meta.sync.datahub.emitter.server": server(),
+        "hoodie.datasource.meta.sync.base.path": "s3://lake/t",
+    }  # fmt: skip
+    with taking() as taken:
+        table(given, base=base).sync("datahub")
+    found = [(t.path, t.message["proposal"], t.headers["Authorization"]) for t in taken]
+    return [(path, p["entityUrn"], p["aspect"]["value"], token) for path, p, token in found]
+
+
 def registered_inline(given: Given) -> Any:
     """The notes of a write, after which the metastore is synced or not."""
     with metastore() as (uri, handler):

@@ -56,6 +56,7 @@ _QUERIES = {_CHECK + "single.value.sql.queries": _COUNT + "#1"}
 _texts = see.times(["2023-11-14 22:10"], pa.string())
 _numbers = see.times([1_700_000_000], pa.int64())
 
+_DATAHUB = "hoodie.meta.sync.datahub."
 _SYNC = "hoodie.datasource."
 CASES: dict[str, Case] = {
     # tables
@@ -196,6 +197,13 @@ CASES: dict[str, Case] = {
     "pyhudi.openlineage.url": Case(see.sent_event, see.server() + "/other"),
     "pyhudi.openlineage.api.key": Case(see.sent_event, "secret"),
     "pyhudi.openlineage.namespace": Case(see.sent_event, "lake"),
+    _DATAHUB + "emitter.server": Case(see.sent_dataset, see.server() + "/gms"),
+    _DATAHUB + "emitter.token": Case(see.sent_dataset, "secret"),
+    _DATAHUB + "dataplatform.name": Case(see.sent_dataset, "lakehouse"),
+    _DATAHUB + "dataset.env": Case(see.sent_dataset, "PROD"),
+    _DATAHUB + "database.name": Case(see.sent_dataset, "lake"),
+    _DATAHUB + "table.name": Case(see.sent_dataset, "rides"),
+    _DATAHUB + "table.properties": Case(see.sent_dataset, "owner=data"),
     _SYNC + "hive_sync.enable": Case(see.registered_inline, "true"),
     _SYNC + "meta.sync.enable": Case(see.registered_inline, "true"),
     _SYNC + "hive_sync.metastore.uris": Case(see.parsed, "http://lake"),

@@ -10,10 +10,11 @@ from pyhudi.cli.command import Call, command
 
 
 @command("sync", example="sync trips --uri thrift://127.0.0.1:9083 --database lake", changes=True)
-@click.option("--catalog", type=click.Choice(["hive", "glue", "openlineage"]), default="hive",
-              show_default=True, help="A Hive Metastore, AWS Glue, or OpenLineage.")  # fmt: skip
+@click.option("--catalog", type=click.Choice(["hive", "glue", "openlineage", "datahub"]),
+              default="hive", show_default=True, 
+              help="A Hive Metastore, AWS Glue, OpenLineage or DataHub.")  # fmt: skip
 @click.option("--uri", metavar="URI",
-              help="Of the metastore, thrift://host:9083, or of OpenLineage.")  # fmt: skip
+              help="Of the metastore, thrift://host:9083, or of the other server.")  # fmt: skip
 @click.option("--database", metavar="NAME", help="Of the entry; default: the table's, or default.")
 @click.option("--table", metavar="NAME", help="Of the entry; default: the table's name.")
 @click.option("--region", metavar="NAME", help="Of AWS Glue.")
@@ -28,7 +29,8 @@ def sync(
     """Register a table in a catalog, or bring its entries up to date.
 
     Entries are those of Apache Hudi's HiveSyncTool. OpenLineage gets the event of the newest
-    commit. --option accepts the hoodie.* options of catalog sync and pyhudi.openlineage.*.
+    commit, DataHub the schema and properties. --option accepts the hoodie.* options of catalog
+    sync and pyhudi.openlineage.*.
     """
     report = call.table.sync(
         catalog, uri=uri, database=database, table=table, region=region, dry_run=call.dry_run

@@ -1,13 +1,16 @@
-"""Option names of catalog sync: the Hive Metastore, AWS Glue and OpenLineage."""
+"""Option names of catalog sync: the Hive Metastore, AWS Glue, OpenLineage and DataHub."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from pyhudi.options.catalogs import (
+    DATAHUB_ENVIRONMENTS,
     EVENT_URL,
     METASTORE_URIS,
+    PROPERTIES_BY_COMMA,
     PROPERTIES_BY_LINE,
+    SERVER_URL,
     SYNC_TOOLS,
     MergeOnReadTables,
 )
@@ -18,6 +21,7 @@ _HIVE: Final = "hoodie.datasource.hive_sync."
 _META: Final = "hoodie.meta.sync."
 _GLUE: Final = "hoodie.datasource.meta.sync.glue."
 _LINEAGE: Final = "pyhudi.openlineage."
+_DATAHUB: Final = "hoodie.meta.sync.datahub."
 _EXTRACTORS: Final = (
     "MultiPartKeysValueExtractor", "SinglePartPartitionValueExtractor",
     "HiveStylePartitionValueExtractor", "SlashEncodedDayPartitionValueExtractor",
@@ -103,6 +107,41 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         _LINEAGE + "namespace", TEXT, "catalog.lineage_namespace",
         "of the jobs in events; default `pyhudi`",
+    ),
+    honoured(_DATAHUB + "emitter.server", SERVER_URL, "catalog.datahub_server"),
+    honoured(
+        _DATAHUB + "emitter.token", TEXT, "catalog.datahub_token", "sent as a bearer token"
+    ),
+    honoured(_DATAHUB + "dataplatform.name", TEXT, "catalog.datahub_platform"),
+    honoured(
+        _DATAHUB + "dataset.env", choice({name: name for name in DATAHUB_ENVIRONMENTS}),
+        "catalog.datahub_env",
+    ),
+    honoured(
+        _DATAHUB + "database.name", TEXT, "catalog.datahub_database",
+        "default: `hoodie.datasource.hive_sync.database`",
+    ),
+    honoured(
+        _DATAHUB + "table.name", TEXT, "catalog.datahub_table",
+        "default: `hoodie.datasource.hive_sync.table`",
+    ),
+    honoured(
+        _DATAHUB + "table.properties", PROPERTIES_BY_COMMA, "catalog.datahub_properties",
+        "more properties of the dataset",
+    ),
+    refused(_DATAHUB + "dataplatform.instance.name", "datasets have no platform instance"),
+    refused(
+        _DATAHUB + "dataset.identifier.class", "a class in Java",
+        "hoodie.meta.sync.datahub.database.name and table.name",
+    ),
+    refused(
+        _DATAHUB + "emitter.supplier.class", "a class in Java",
+        "hoodie.meta.sync.datahub.emitter.server",
+    ),
+    refused(_DATAHUB + "domain.name", "domains of datasets are not set"),
+    refused(
+        _DATAHUB + "tls.ca.cert.path", "certificates are those of the system",
+        "the environment variable SSL_CERT_FILE",
     ),
     refused(
         _HIVE + "assume_date_partitioning", "paths are taken from the partition columns",
