@@ -22,6 +22,12 @@ from typing import Any, Protocol
 _DAEMON = b"pyspark.daemon"
 _INTERVAL_SECONDS = 0.05
 _WORKERS_SECONDS = 120
+_OFTEN_SERVED = {
+    "hoodie.compact.inline.max.delta.commits": "2",
+    "hoodie.clean.commits.retained": "3",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "6",
+}
 
 
 class KilledProcess(Protocol):
@@ -63,6 +69,12 @@ class LocalProcess:
 
     def kill_workers(self) -> str:
         raise AssertionError("a stream in one process has no workers")
+
+
+class ServedProcess(LocalProcess):
+    """The same, with table services that are often due and run concurrently."""
+
+    engine = "served"
 
 
 class SparkDriver(LocalProcess):
@@ -120,14 +132,17 @@ def follow(
 ) -> None:
     """Write what arrives to the table at `path` until the process is killed."""
     import pyhudi
-    from pyhudi.ingest import FileSource, KafkaSource, Stream
+    from pyhudi.ingest import ConcurrentServices, FileSource, KafkaSource, Stream
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     source: Any
     source = KafkaSource(place, topic) if kind == "kafka" else FileSource(place, quiet_seconds=0.5)
-    if engine == "local":
-        stream = Stream(source, pyhudi.open_table(path), operation, max_rows=int(rows))
-        stream.run(continuous=True, interval_seconds=_INTERVAL_SECONDS)
+    if engine != "spark":
+        is_served = engine == "served"
+        table = pyhudi.open_table(path, options=_OFTEN_SERVED if is_served else {})
+        services = ConcurrentServices(interval_seconds=_INTERVAL_SECONDS) if is_served else None
+        stream = Stream(source, table, operation, max_rows=int(rows))
+        stream.run(continuous=True, interval_seconds=_INTERVAL_SECONDS, services=services)
         return
     import pyhudi.spark as hudi
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from pyhudi.ingest.streamer.settings import IngestSettings
 from pyhudi.timeline.instant import Action
 from pyhudi.write.write_report import WriteReport
 from tests.ingest.kill_run import SCHEMA, FolderFeed, KillRun
+from tests.ingest.killed_process import ServedProcess
 from tests.support.row_sources import Counting
 
 FAST = Retries(first_seconds=0.01, max_seconds=0.02)
@@ -294,26 +294,14 @@ def test_the_health_file_has_the_services(tmp_path: Path) -> None:
     assert (services["failures"], services["error"], services["is_behind"]) == (0, None, False)
 
 
-_PROGRAM = """
-import sys, pyhudi
-from pyhudi.ingest import ConcurrentServices, FileSource, Stream
-kind, path, place, topic, operation, rows = sys.argv[1:]
-options = {"hoodie.compact.inline.max.delta.commits": "2", "hoodie.clean.commits.retained": "3",
-           "hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6"}
-stream = Stream(FileSource(place, quiet_seconds=0.2), pyhudi.open_table(path, options=options),
-                operation, max_rows=int(rows))
-stream.run(continuous=True, services=ConcurrentServices(interval_seconds=0.05))
-"""
-
-
 def test_a_stream_with_services_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
     path = tmp_path / "t"
     pyhudi.create_table(path, SCHEMA, record_key="id", ordering="number", table_type="mor")
     run = KillRun(
         FolderFeed(tmp_path / "landing"), path, seconds=12, kills=4, rate=200, max_rows=200,
-        command=(sys.executable, "-c", _PROGRAM),
+        started=ServedProcess,
     )  # fmt: skip
-    assert run.run()["kills"] == 4
+    assert run.run()["killed"] == {"process": 4}
     table = pyhudi.open_table(path)
     table.services.run()
     assert not table.doctor().findings

@@ -27,6 +27,7 @@ from tests.support.engines import Pausing
 
 PACKAGE = Path(pyhudi.__file__).parent
 RAISED = {
+    "operations/inline_services.py",  # any error of a service, if an option says so
     "operations/write.py",  # the end of a write without further attempts
     "services/clustering.py",
     "transaction/finish.py",  # the end of a service, which is not planned again
