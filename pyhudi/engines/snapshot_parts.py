@@ -23,6 +23,7 @@ from pyhudi.arrays import Longs
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.formats.base_file import BaseFooter, footer
+from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.scan import Scan, task_batches
 from pyhudi.read.scan_plan import ReadTask, count_task
@@ -168,7 +169,10 @@ def _base_file(task: ReadTask) -> CutFile | None:
 
 
 def _is_as_in_table(found: BaseFooter, task: ReadTask) -> bool:
-    """Whether the file stores the requested columns with the types and values of the table."""
+    """Whether the file stores the requested columns with the types and values of the table, and
+    its statistics hide no NaN of them."""
+    if not bounds_cover_nan(found.metadata) and any(has_floats(f.type) for f in task.spec.schema):
+        return False
     for field in task.spec.schema:
         position = found.schema.get_field_index(field.name)
         if position < 0 or found.schema.field(position).type != field.type:

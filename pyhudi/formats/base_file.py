@@ -4,7 +4,7 @@ Footer keys (storage_format 4.1, table_format 5.8): `parquet.avro.schema`, `writ
 `org.apache.hudi.bloomfilter`, `hoodie_bloom_filter_type_code`, `hoodie_min_record_key`,
 `hoodie_max_record_key`.  Lists are written as three-level `list.element`, decimals as fixed
 bytes, and BYTE_STREAM_SPLIT is not used: other formats lose data in Apache Hudi's next rewrite
-(writer_conformance 4).
+(writer_conformance 4).  Columns with NaN have no bounds (`nan_statistics`).
 
 Reads return every style of list as `list<element>`; columns are matched by name, and columns that
 a file lacks are added by `conform`.
@@ -26,6 +26,13 @@ from pyhudi._native import BloomFilter
 from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError
 from pyhudi.formats.column_encoding import PAGE_BYTES, writer_options
 from pyhudi.formats.logical_types import check_unshredded, footer_entries, packed
+from pyhudi.formats.nan_statistics import (
+    NanColumns,
+    bounds_cover_nan,
+    has_floats,
+    nan_entries,
+    without_bounds,
+)
 from pyhudi.formats.schema_conform import conform, fit, normal_schema
 from pyhudi.formats.table_groups import table_groups, writable
 from pyhudi.formats.timestamp_repair import relabelled
@@ -123,15 +130,21 @@ def write_base(
     target = LargeWrites(sink)
     count = 0
     options = writer_options(first, compression=compression, level=level, page_bytes=page_bytes)
+    nan = NanColumns(first.schema)
     with target as stream, pq.ParquetWriter(stream, first.schema, **options) as writer:
         for table in _chain(first, tables):
             keys.see(table)
+            nan.see(table)
             writer.write_table(writable(table), row_group_size=row_group_rows)
             count += table.num_rows
         if count == 0:
             keys = _KeyRange(None, None)
         bloom = bloom() if callable(bloom) else bloom
-        writer.add_key_value_metadata(_footer_entries(avro_schema, bloom, keys))
+        entries = _footer_entries(avro_schema, bloom, keys) | nan_entries(first.schema)
+        writer.add_key_value_metadata(entries)
+        if nan.found:
+            with target.edited(lambda end: without_bounds(end, nan.found)):
+                writer.close()
     return BaseFileInfo(sink.tell(), count, keys.low, keys.high)
 
 
@@ -254,6 +267,31 @@ def read_with_footer(
             source, path=path, schema=schema, dictionaries=dictionaries, opened=opened
         )
         return rows, _footer_of(opened, file.size(), path)
+
+
+def hidden_nan(fs: FileSystem, path: str) -> list[str]:
+    """The columns with NaN of a base file whose bounds leave NaN out, as paths in the file.
+
+    Cost: the footer, and the floating columns of a file that does not state that its bounds cover
+    NaN.  Raises as `footer`.
+    """
+    _check_format(path)
+    with fs.arrow_file(path) as source, corrupt_as(path):
+        file = _open(source)
+        if bounds_cover_nan(file.metadata):
+            return []
+        names = [f.name for f in file.schema_arrow if has_floats(f.type)]
+        found: set[str] = set()
+        for number in range(file.num_row_groups if names else 0):
+            rows = file.read_row_group(number, columns=names)
+            nan = NanColumns(rows.schema)
+            nan.see(rows)
+            group = file.metadata.row_group(number)
+            read = [c for c in map(group.column, range(group.num_columns))
+                if c.path_in_schema.partition(".")[0] in names]  # fmt: skip
+            stated = [read[n] for n in nan.found if read[n].statistics is not None]
+            found |= {c.path_in_schema for c in stated if c.statistics.has_min_max}
+        return sorted(found)
 
 
 def _in_memory(file: Any, path: str) -> Any:

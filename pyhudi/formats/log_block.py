@@ -26,6 +26,7 @@ from pyhudi.formats.column_encoding import writer_options
 from pyhudi.formats.delete_block import DELETE_VERSION, encode_deletes
 from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, write_block
 from pyhudi.formats.logical_types import filled_variants, footer_entries
+from pyhudi.formats.nan_statistics import NanColumns, nan_entries, without_bounds
 from pyhudi.formats.record_positions import RecordPositions, position_headers
 from pyhudi.formats.schema_conform import conform
 from pyhudi.storage.filesystem import RandomAccess
@@ -197,10 +198,13 @@ def _parquet_rows(
 
 def _parquet_content(rows: pa.Table, avro_schema: str) -> pa.Buffer:
     sink = pa.BufferOutputStream()
+    nan = NanColumns(rows.schema)
+    nan.see(rows)
     with pq.ParquetWriter(sink, rows.schema, **writer_options(rows)) as writer:
         writer.write_table(rows)
-        more = footer_entries(avro_schema)
+        more = footer_entries(avro_schema) | nan_entries(rows.schema)
         writer.add_key_value_metadata(
             {"parquet.avro.schema": avro_schema, "writer.model.name": "avro", **more}
         )
-    return sink.getvalue()
+    content = sink.getvalue()
+    return pa.py_buffer(without_bounds(content.to_pybytes(), nan.found)) if nan.found else content

@@ -109,3 +109,26 @@ def test_replaced_rows_are_left_out_of_files_that_datafusion_reads(
     lowest = tuples(context, "select min(v), max(v), sum(v) from t where id < '00100'")
     below = [n for n in remaining if n < 100]
     assert lowest == [(-1, max(below), sum(below) - 15)]
+
+
+def test_filters_on_rows_of_pyhudi_mean_what_datafusion_means(tmp_path: Path) -> None:
+    """NaN is above all numbers, and the nulls of a negated list are not selected."""
+    stored = pa.table({"id": [1, 2, 3, 4, 5], "x": [1.0, float("nan"), -0.0, 7.0, None]})
+    table = pyhudi.create_table(tmp_path / "t", stored.schema, record_key="id")
+    table.bulk_insert(stored)
+    context = datafusion.SessionContext()
+    context.register_record_batches("memory", [stored.to_batches()])
+    pyhudi.datafusion.register(context, table, "stored", reader="arrow")
+    for condition in ("x > 1", "x >= 1", "not x < 5", "x = 'nan'", "x < 'nan'", "x <= 'nan'",
+                 "x not between 0 and 1", "x > 5 or id = 3", "x not in (1, 2, 3, 4, 5, 6)",
+                 "x in (1, 2, 3, 4, 5, 'nan')", "id not in (1, 2, 6, 7, 8, 9)", "id in (null)",
+                 "x in (7, null)", "x <> 7"):  # fmt: skip
+        found, required = (
+            sorted(
+                value
+                for batch in context.sql(f"select id from {name} where {condition}").collect()
+                for value in batch.column(0).to_pylist()
+            )
+            for name in ("stored", "memory")
+        )
+        assert found == required, condition

@@ -309,6 +309,8 @@ def can_pass(node: Predicate, ranges: Mapping[str, ColumnRanges], count: int) ->
                 return _may_be_null(node, ranges[name])
             case (Field(name),) if node.name == "is_valid" and name in ranges:
                 return ranges[name].has_values
+            case (Field(name),) if node.name == "is_nan" and name in ranges:
+                return _may_be_nan(ranges[name])
         compared = comparison(node)
         if compared is not None and compared.name in ranges:
             return _may_compare(compared, ranges[compared.name])
@@ -317,8 +319,13 @@ def can_pass(node: Predicate, ranges: Mapping[str, ColumnRanges], count: int) ->
 
 def _may_be_null(node: Call, ranges: ColumnRanges) -> Any:
     if node.options is not None and node.options["nan_is_null"].as_py():
-        return np.ones(len(ranges.low), np.bool_)
+        return ranges.may_be_null | _may_be_nan(ranges)
     return ranges.may_be_null
+
+
+def _may_be_nan(ranges: ColumnRanges) -> Any:
+    known = ranges.may_be_nan
+    return np.ones(len(ranges.low), np.bool_) if known is None else known
 
 
 def _may_compare(compared: Comparison, ranges: ColumnRanges) -> Any:
@@ -339,7 +346,7 @@ def _within(compared: Comparison, low: pa.Array, high: pa.Array) -> Any:
     found = np.zeros(len(low), np.bool_)
     for value in compared.values:
         if compared.operator == "in" and value.as_py() != value.as_py():
-            return np.ones(len(low), np.bool_)  # matches NaN, which bounds omit
+            return np.ones(len(low), np.bool_)  # matches NaN, which bounds may omit
         if value.is_valid:
             found |= _one_within(compared.operator, value, low, high)
     return found

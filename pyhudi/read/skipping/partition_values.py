@@ -54,6 +54,8 @@ def _text(level: str, name: str, config: TableConfig) -> str | None:
     text = level.removeprefix(f"{name}=") if config.hive_style else level
     if text == DEFAULT_PARTITION:
         return None
+    if config.has_slashes and len(config.partition_fields) == 1:
+        text = text.replace("/", "-")
     return unquote(text) if config.url_encoded else text
 
 
@@ -95,7 +97,10 @@ def matching(
         for index, known in enumerate(values)
     ]
     dataset = ds.FileSystemDataset(fragments, schema, file_format, nowhere)
-    matched = {int(fragment.path) for fragment in dataset.get_fragments(filter=where)}
+    try:
+        matched = {int(fragment.path) for fragment in dataset.get_fragments(filter=where)}
+    except pa.ArrowException:  # it has no result for a value; that is an error only for a row
+        return [True] * len(values)
     return [index in matched for index in range(len(values))]
 
 

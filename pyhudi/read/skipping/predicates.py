@@ -17,6 +17,9 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,18 @@ def both(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expressio
     if one is None or other is None:
         return other if one is None else one
     return one & other
+
+
+def passing(rows: pa.Table, where: pc.Expression) -> pa.Table:
+    """The rows for which a filter is true.  Raises UserError where it fails for a value."""
+    try:
+        return rows.filter(where)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise UserError(
+            "the filter cannot be evaluated for a row", where=str(where), cause=str(error),
+            hint="a cast or a calculation has no result for a value; exclude such rows with "
+            "case when",
+        ) from None  # fmt: skip
 
 
 class _NoTreeError(Exception):
@@ -146,6 +161,8 @@ def required_values(
         return None
     if may_be_null and compared.operator == "in" and compared.values.null_count:
         return None
+    if pt.is_floating(compared.values.type) and not pt.is_floating(kind):
+        return None  # Arrow compares as floats, which several integers and decimals may equal
     try:
         return compared.values.cast(kind).drop_null()
     except pa.ArrowException:
@@ -211,5 +228,6 @@ __all__ = [
     "comparison",
     "may_keep_nan",
     "parse_filter",
+    "passing",
     "required_values",
 ]

@@ -2,22 +2,30 @@
 
 Arrow decides by the footer's statistics and the values that the partition guarantees.  Columns
 whose type has changed since the file was written are not used: their statistics are of another
-type.  Neither are floating-point columns where NaN may pass, because statistics omit NaN.
+type.  A filter on floating values, at any depth, that NaN may pass is decided only where the
+footer's bounds cover NaN (`nan_statistics`), and tests for NaN itself by the ranges of the floating
+columns, which Arrow does not use for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError
+from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.read.skipping.partition_values import guarantee
-from pyhudi.read.skipping.predicates import may_keep_nan, parse_filter
+from pyhudi.read.skipping.predicates import Predicate, may_keep_nan, parse_filter
 from pyhudi.storage.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from pyhudi.metadata.file_stats.ranges import ColumnRanges
 
 _KEYS_MAX: Final = 256
 
@@ -44,17 +52,82 @@ def matching_row_groups(
             )
             stored = fragment.physical_schema
             read = [name for name in filter_columns if name not in partition_values]
-            floating = any(pt.is_floating(table.field(name).type) for name in read)
-            if floating and may_keep_nan(parse_filter(where)):
-                return None
             if fragment.num_row_groups < 1 or not all(_alike(stored, table, n) for n in read):
                 return None
-            matched = [group.id for group in fragment.subset(where, schema=table).row_groups]
-            return None if len(matched) == fragment.num_row_groups else matched
         except pa.ArrowNotImplementedError:
             return None
         except (pa.ArrowException, OSError, ValueError) as broken:
             raise CorruptFileError(f"unreadable Parquet: {broken}", path=path) from broken
+        try:
+            matched = [group.id for group in fragment.subset(where, schema=table).row_groups]
+        except pa.ArrowException:  # the filter has no result for a value of the partition
+            return None
+        if any(has_floats(table.field(name).type) for name in read):
+            node = parse_filter(where)
+            if may_keep_nan(node):
+                matched = _with_floats(fragment.metadata, node, table, read, matched)
+        return None if len(matched) == fragment.num_row_groups else matched
+
+
+def _with_floats(
+    metadata: pq.FileMetaData,
+    node: Predicate | None,
+    table: pa.Schema,
+    names: Iterable[str],
+    matched: list[int],
+) -> list[int]:
+    """The row groups of a filter that NaN may pass.  matched: those that Arrow selects."""
+    # A worker of Spark that has no such filter does not import what plans.
+    from pyhudi.read.skipping.file_slices import can_pass
+
+    every = list(range(metadata.num_row_groups))
+    if node is None or not bounds_cover_nan(metadata) or _has_nan_bounds(metadata):
+        return every
+    kinds = {name: table.field(name).type for name in names}
+    ranges = {
+        name: found
+        for name, kind in kinds.items()
+        if pt.is_floating(kind)
+        if (found := _float_range(metadata, name, kind)) is not None
+    }
+    possible = can_pass(node, ranges, len(every))
+    return [group for group in matched if possible[group]]
+
+
+def _has_nan_bounds(metadata: pq.FileMetaData) -> bool:
+    """Whether NaN is a bound, as in files of parquet-java: Arrow takes it for a number."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = (group.column(n) for group in groups for n in range(metadata.num_columns))
+    stated = (c.statistics for c in chunks if c.physical_type in ("FLOAT", "DOUBLE"))
+    return any(s is not None and s.has_min_max and s.max != s.max for s in stated)
+
+
+def _float_range(metadata: pq.FileMetaData, name: str, kind: pa.DataType) -> ColumnRanges | None:
+    """The ranges of a floating column in the row groups; None if the file has no such column."""
+    from pyhudi.metadata.file_stats.ranges import ColumnRanges
+
+    paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
+    if name not in paths:
+        return None
+    at = paths.index(name)
+    lows, highs, nulls, counts = [], [], [], []
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(at)
+        found = chunk.statistics
+        stated = found is not None and found.has_min_max
+        lows.append(found.min if stated else None)
+        highs.append(found.max if stated else None)
+        nulls.append(found.null_count if found is not None and found.has_null_count else None)
+        counts.append(chunk.num_values)
+    low, high = pa.array(lows, kind), pa.array(highs, kind)
+    bounded = np.array(
+        [a is not None and a == a and b == b for a, b in zip(lows, highs, strict=True)]
+    )
+    empty = np.array([n == count for n, count in zip(nulls, counts, strict=True)])
+    return ColumnRanges(
+        low, high, bounded, np.array([n != 0 for n in nulls]), ~empty,
+        np.ones(len(counts), np.bool_), may_be_nan=~bounded & ~empty,
+    )  # fmt: skip
 
 
 def key_condition(column: str, keys: pa.Array) -> pc.Expression:

@@ -7,11 +7,16 @@ city = 'sf' and (fare > 10 or ts >= timestamp '2026-11-01') and note is not null
 Comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is [not] null`, `is [not] true`,
 `is [not] distinct from`, arithmetic, `||`, `case when`, `cast`, `coalesce`, and the functions in
 `_FUNCTIONS`.  Names are columns or fields of structs (`a.b`), quoted by double quotes or backquotes
-where needed; a name that differs only in case is accepted if it is unambiguous.  A literal takes
-the type of the column with which it is compared; a time without zone compared with instants is UTC.
+where needed; a name that differs only in case is accepted if it is unambiguous.  A literal is
+compared as a value of the column's type (`sql_literals`); a time without zone is UTC.
 
-SQL has three truth values, and Arrow's `is_in` has two: `not` is therefore moved inwards to the
-comparisons, where it is expressed without it.
+The conversion is closed: `_ARGUMENTS` lists the classes of sqlglot's nodes that it handles and the
+arguments of each.  Any other node is refused, and so is an argument that is set and not listed:
+another version of sqlglot may express a part of the text by it.
+
+Floating-point numbers are compared as in Spark: NaN equals itself and is greater than all other
+numbers.  SQL has three truth values, and Arrow's `is_in` has two: `not` is therefore moved inwards
+to the comparisons, where it is expressed without it.
 """
 
 from __future__ import annotations
@@ -28,7 +33,19 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UserError
-from pyhudi.read.sql.sql_literals import SqlLiteral, common_type, number_of, scalar_of, takes
+from pyhudi.read.skipping import float_order
+from pyhudi.read.sql.sql_literals import (
+    Bound,
+    SqlLiteral,
+    bound_of,
+    compared_literals,
+    is_bytes,
+    is_text,
+    negative,
+    number_of,
+    scalar_of,
+    states_zone,
+)
 from pyhudi.records import META_COLUMNS
 
 Filter: TypeAlias = pc.Expression | str
@@ -48,12 +65,13 @@ def as_filter(
 
     scopes: structs of the schema whose fields may be named without the struct, where only one of
     them has the field.
-    Raises UserError for text that is not SQL, or that uses unknown columns or unsupported SQL.
+    Raises UserError for text that is not SQL, or that uses unknown columns or unsupported SQL, or
+    that compares values of types that cannot be compared.
     """
     if not isinstance(where, str):
         return where
     conversion = _Conversion(where, schema, "filter", tuple(scopes))
-    return conversion.condition(conversion.parsed())
+    return conversion.checked(conversion.condition)
 
 
 def as_value(
@@ -67,7 +85,7 @@ def as_value(
     """
     if isinstance(value, str):
         conversion = _Conversion(value, schema, "value", tuple(scopes))
-        return conversion.alone(conversion.value(conversion.parsed()), kind).cast(kind)
+        return conversion.checked(lambda node: conversion.assigned(conversion.value(node), kind))
     if isinstance(value, pc.Expression):
         return value.cast(kind)
     try:
@@ -87,6 +105,7 @@ def _dialect() -> Any:
     class Quoted(Dialect):
         class Tokenizer(tokens.Tokenizer):
             IDENTIFIERS = ['"', "`"]  # noqa: RUF012
+            HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012
 
     return Quoted
 
@@ -104,24 +123,70 @@ class _Value:
         return self.expression is None
 
 
-_COMPARISONS: Final[Mapping[str, tuple[str, str]]] = {
-    "EQ": ("eq", "ne"), "NEQ": ("ne", "eq"), "GT": ("gt", "le"), "GTE": ("ge", "lt"),
-    "LT": ("lt", "ge"), "LTE": ("le", "gt"),
+_NEGATED: Final[Mapping[str, str]] = {
+    "EQ": "NEQ", "NEQ": "EQ", "GT": "LTE", "LTE": "GT", "LT": "GTE", "GTE": "LT",
 }  # fmt: skip
-"""The operator of a comparison, and of its negation."""
+_MIRRORED: Final[Mapping[str, str]] = {
+    "EQ": "EQ", "NEQ": "NEQ", "GT": "LT", "LT": "GT", "GTE": "LTE", "LTE": "GTE",
+}  # fmt: skip
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "EQ": operator.eq, "NEQ": operator.ne, "GT": operator.gt, "LTE": operator.le,
+    "LT": operator.lt, "GTE": operator.ge,
+}  # fmt: skip
 
 _ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul,
 }  # fmt: skip
 
-_FUNCTIONS: Final[Mapping[str, tuple[Callable[[Any], Any], pa.DataType | None]]] = {
-    "Lower": (pc.utf8_lower, pa.string()), "Upper": (pc.utf8_upper, pa.string()),
-    "Length": (pc.utf8_length, pa.int32()), "Trim": (pc.utf8_trim_whitespace, pa.string()),
-    "Abs": (pc.abs_checked, None), "Neg": (pc.negate_checked, None), "Floor": (pc.floor, None),
-    "Ceil": (pc.ceil, None), "Year": (pc.year, pa.int64()), "Month": (pc.month, pa.int64()),
-    "Day": (pc.day, pa.int64()),
+
+def _trimmed(text: pc.Expression) -> pc.Expression:
+    return pc.utf8_trim(text, " ")
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pt.is_date(kind) or pt.is_timestamp(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
+
+
+_Test: TypeAlias = Callable[[pa.DataType], bool]
+_FUNCTIONS: Final[Mapping[str, tuple[_Test, Callable[[Any], Any], pa.DataType | None]]] = {
+    "Lower": (is_text, pc.utf8_lower, None), "Upper": (is_text, pc.utf8_upper, None),
+    "Length": (is_text, pc.utf8_length, pa.int32()), "Trim": (is_text, _trimmed, None),
+    "Abs": (_is_number, pc.abs_checked, None), "Neg": (_is_number, pc.negate_checked, None),
+    "Floor": (pt.is_floating, pc.floor, None), "Ceil": (pt.is_floating, pc.ceil, None),
+    "Year": (_is_time, pc.year, pa.int64()), "Month": (_is_time, pc.month, pa.int64()),
+    "Day": (_is_time, pc.day, pa.int64()),
 }  # fmt: skip
-"""Functions of one argument, and the type of their result if it is not that of the argument."""
+"""Functions of one argument: the types that it may have, and the type of the result if it is not
+that of the argument."""
+
+_TWO: Final = frozenset({"this", "expression"})
+_ONE: Final = frozenset({"this"})
+_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("And", "Or", "NullSafeEQ", "NullSafeNEQ", "Dot"), _TWO),
+    **dict.fromkeys((*_NEGATED, *_ARITHMETIC), _TWO),
+    **dict.fromkeys(("Not", "Paren", "Boolean", "HexString", *_FUNCTIONS), _ONE),
+    **dict.fromkeys(("Is", "Like", "ILike"), _TWO | {"negate"}),
+    "In": _ONE | {"expressions"},
+    "Between": _ONE | {"low", "high", "symmetric"},
+    "Column": _ONE | {"table", "db", "catalog"},
+    "Identifier": _ONE | {"quoted"},
+    "Literal": _ONE | {"is_string"},
+    "Null": frozenset(),
+    "Cast": _ONE | {"to"},
+    "DataType": _ONE | {"expressions"},
+    "DataTypeParam": _ONE,
+    "Coalesce": _ONE | {"expressions", "is_nvl"},
+    "Div": _TWO,
+    "DPipe": _TWO | {"safe"},
+    "Case": _ONE | {"ifs", "default"},
+    "If": _ONE | {"true"},
+}
+"""The classes of nodes that are converted, and the arguments of each that the conversion reads or
+that do not change the meaning here (`quoted`, `is_nvl`; `safe` of `||`: its operands are text)."""
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(),
@@ -130,6 +195,31 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "TIMESTAMPNTZ": pa.timestamp("us"), "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
     "BINARY": pa.binary(), "VARBINARY": pa.binary(),
 }  # fmt: skip
+
+_FAMILIES: Final[Mapping[str, _Test]] = {
+    "boolean": pt.is_boolean, "integer": pt.is_integer, "float": pt.is_floating,
+    "decimal": pt.is_decimal, "text": is_text, "bytes": is_bytes, "date": pt.is_date,
+    "timestamp": pt.is_timestamp,
+}  # fmt: skip
+_CASTS: Final[Mapping[str, frozenset[str]]] = {
+    "boolean": frozenset({"integer", "text"}),
+    "integer": frozenset({"boolean", "float", "decimal", "text"}),
+    "float": frozenset({"integer"}),
+    "decimal": frozenset({"float", "text"}),
+    "text": frozenset({"boolean", "integer", "float", "decimal", "bytes", "date", "timestamp"}),
+    "date": frozenset({"timestamp", "text"}),
+    "timestamp": frozenset({"date"}),
+}
+"""From a family of types to others, where Arrow's cast gives the values that Spark's gives, or
+fails; a cast within a family is allowed too."""
+
+
+def _family(kind: pa.DataType) -> str | None:
+    return next((name for name, test in _FAMILIES.items() if test(kind)), None)
+
+
+def _never() -> pc.Expression:
+    return pc.scalar(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +235,39 @@ class _Conversion:
     def stated(self) -> dict[str, str]:
         """The text as a fact of an error."""
         return {"where" if self.noun == "filter" else "value": self.text}
+
+    def checked(self, convert: Callable[[Any], pc.Expression]) -> pc.Expression:
+        """The expression of the whole text, bound to the columns once.  Raises UserError."""
+        try:
+            found = convert(self.parsed())
+            kind = self.kind_of(found)
+        except RecursionError:
+            stated = {name: text[:200] for name, text in self.stated.items()}
+            raise UserError(
+                f"the {self.noun} is nested too deeply", **stated,
+                hint="use fewer brackets; in (...) takes any number of values",
+            ) from None  # fmt: skip
+        if self.noun == "filter" and not pt.is_boolean(kind):
+            raise UserError("the filter is not a condition", **self.stated, type=str(kind))
+        return found
+
+    def kind_of(self, expression: pc.Expression) -> pa.DataType:
+        """The type of an expression over the columns.  Raises UserError if it has none."""
+        from pyarrow import acero  # slow to import
+
+        source = acero.TableSourceNodeOptions(self.schema.empty_table())
+        plan = acero.Declaration.from_sequence(
+            [
+                acero.Declaration("table_source", source),
+                acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"])),
+            ]
+        )
+        try:
+            return plan.to_table(use_threads=False).schema.field(0).type
+        except pa.ArrowException as mismatch:
+            raise UserError(
+                f"the {self.noun} does not match the table: {mismatch}", **self.stated
+            ) from None
 
     def parsed(self) -> Any:
         """The syntax tree.  Raises UserError."""
@@ -162,104 +285,226 @@ class _Conversion:
                 column=place.get("col"), near=place.get("highlight"), hint=f"such as: {example}",
             ) from None  # fmt: skip
 
+    def name_of(self, node: Any) -> str:
+        """The class of a node, if the conversion handles all that it says.  Raises UserError."""
+        name = type(node).__name__
+        known = _ARGUMENTS.get(name)
+        if known is None:
+            return self.refuse(node)
+        for argument, value in node.args.items():
+            if argument not in known and value not in (None, False, []):
+                raise UserError(
+                    f"a part of the {self.noun} is not supported", **self.stated, part=node.sql(),
+                    argument=f"{argument} of {name}", hint="use a pyarrow.compute.Expression",
+                )  # fmt: skip
+        return name
+
     def condition(self, node: Any, *, negated: bool = False) -> pc.Expression:
         """A condition, or its negation.  False and null are the same to a filter."""
-        kind = type(node).__name__
-        if kind in ("And", "Or"):
-            sides = [self.condition(side, negated=negated) for side in node.flatten()]
-            return _balanced(sides, operator.and_ if (kind == "And") != negated else operator.or_)
-        if kind == "Paren":
-            return self.condition(node.this, negated=negated)
-        if kind == "Not":
-            return self.condition(node.this, negated=not negated)
-        if kind in _COMPARISONS:
-            left, right = self.typed(self.value(node.this), self.value(node.expression))
-            compared: pc.Expression = getattr(operator, _COMPARISONS[kind][negated])(left, right)
-            return compared
-        convert = getattr(self, f"_{kind.lower()}", None)
-        if convert is not None:
-            expression: pc.Expression = convert(node, negated)
-            return expression
+        kind = self.name_of(node)
+        match kind:
+            case "And" | "Or":
+                sides = [self.condition(side, negated=negated) for side in self.sides(node, kind)]
+                is_and = (kind == "And") != negated
+                return _balanced(sides, operator.and_ if is_and else operator.or_)
+            case "Paren":
+                return self.condition(node.this, negated=negated)
+            case "Not":
+                return self.condition(node.this, negated=not negated)
+            case "Is":
+                return self.tested(node, negated != bool(node.args.get("negate")))
+            case "In":
+                return self.among(node, negated)
+            case "Between":
+                return self.between(node, negated)
+            case "Like" | "ILike":
+                return self.like(
+                    node, negated != bool(node.args.get("negate")), ignore_case=kind == "ILike"
+                )
+            case "NullSafeEQ" | "NullSafeNEQ":
+                return self.same(node, negated != (kind == "NullSafeNEQ"))
+        if kind in _NEGATED:
+            left, right = self.value(node.this), self.value(node.expression)
+            return self.compared(_NEGATED[kind] if negated else kind, left, right, node)
         value = self.value(node)
-        if value.kind not in (None, pa.bool_()):
+        if value.is_literal and value.literal is None:
+            return _never()
+        is_truth = isinstance(value.literal, bool) if value.is_literal else value.kind == pa.bool_()
+        if not is_truth:
             self.refuse(node, "is not a condition")
         found = self.alone(value)
         return ~found if negated else found
 
-    def _is(self, node: Any, negated: bool) -> pc.Expression:
-        expression = self.alone(self.value(node.this))
-        match type(node.expression).__name__:
+    def sides(self, node: Any, kind: str) -> list[Any]:
+        """The operands of a chain of `and` or `or`, which may be long: without recursion."""
+        found: list[Any] = []
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            if type(one).__name__ == kind:
+                self.name_of(one)
+                waiting += [one.expression, one.this]
+            else:
+                found.append(one)
+        return found
+
+    def compared(self, operator: str, left: _Value, right: _Value, node: Any) -> pc.Expression:
+        """A comparison; `operator` is one of `_NEGATED`."""
+        if left.is_literal and right.is_literal and left.kind is None and right.kind is None:
+            if left.literal is None or right.literal is None:
+                return _never()
+            try:
+                return pc.scalar(compared_literals(operator, left.literal, right.literal))
+            except ValueError:
+                return self.refuse(node, "compares values of different types")
+        if left.is_literal and (not right.is_literal or right.kind is not None):
+            left, right, operator = right, left, _MIRRORED[operator]
+        if right.is_literal:
+            if right.literal is None or (left.is_literal and left.literal is None):
+                return _never()
+            expression = self.alone(left)
+            kind = self.known_kind(left)
+            bound = self.bound(operator, right, kind)
+            return _bounded(expression, bound, kind)
+        one, two = self.alike(left, right, node)
+        if pt.is_floating(one[1]):
+            return float_order.compared(operator, one[0], two[0])
+        found: pc.Expression = _OPERATORS[operator](one[0], two[0])
+        return found
+
+    def alike(self, left: _Value, right: _Value, node: Any) -> list[tuple[Any, pa.DataType]]:
+        """Two expressions with types whose values Arrow compares as Spark does."""
+        sides = [(self.alone(side), self.known_kind(side)) for side in (left, right)]
+        kinds = [kind for _, kind in sides]
+        families = {_family(kind) for kind in kinds}
+        if all(map(_is_number, kinds)):
+            if any(map(pt.is_floating, kinds)) and kinds[0] != kinds[1]:
+                return [(self.floating(*side), pa.float64()) for side in sides]
+            return sides
+        if families <= {"date", "timestamp"} and kinds[0] != kinds[1]:
+            unit = next((k.unit for k in kinds if pt.is_timestamp(k)), "s")
+            instant = pa.timestamp(unit, "UTC")
+            return [(self.zoned(*side, instant), instant) for side in sides]
+        if len(families) > 1 or None in families:
+            return self.refuse(node, f"compares {kinds[0]} with {kinds[1]}")
+        return sides
+
+    def zoned(self, expression: pc.Expression, kind: pa.DataType, to: pa.DataType) -> pc.Expression:
+        """A date or time as an instant; without zone it is UTC."""
+        wall = expression.cast(pa.timestamp(to.unit)) if pt.is_date(kind) else expression
+        is_zoned = pt.is_timestamp(kind) and kind.tz is not None
+        return (
+            wall.cast(to)
+            if is_zoned
+            else pc.assume_timezone(wall.cast(pa.timestamp(to.unit)), "UTC")
+        )
+
+    def floating(self, expression: pc.Expression, kind: pa.DataType) -> pc.Expression:
+        """A number as the nearest float64."""
+        return expression if kind == pa.float64() else expression.cast(pa.float64(), safe=False)
+
+    def bound(self, operator: str, value: _Value, kind: pa.DataType) -> Bound:
+        """A comparison of a value of a type with a literal."""
+        try:
+            return bound_of(operator, value.literal, kind, value.kind)  # type: ignore[arg-type]
+        except (ValueError, OverflowError, pa.ArrowException):
+            return self.refuse_literal(value, kind)
+
+    def tested(self, node: Any, negated: bool) -> pc.Expression:
+        """`is null`, `is true` and their negations."""
+        value = self.value(node.this)
+        expression = self.alone(value)
+        match self.name_of(node.expression):
             case "Null":
                 return expression.is_valid() if negated else expression.is_null()
             case "Boolean":
+                if not (
+                    value.literal is None
+                    if value.is_literal
+                    else pt.is_boolean(self.known_kind(value))
+                ):
+                    return self.refuse(node, "is not a condition")
                 true = expression if node.expression.this else ~expression
                 return pc.coalesce(~true, pc.scalar(True)) if negated else true
         return self.refuse(node)
 
-    def _in(self, node: Any, negated: bool) -> pc.Expression:
-        if node.args.get("query") is not None or not node.expressions:
+    def among(self, node: Any, negated: bool) -> pc.Expression:
+        """`in` with a list."""
+        if not node.expressions:
             return self.refuse(node)
         value = self.value(node.this)
         items = [self.value(item) for item in node.expressions]
-        if not all(item.is_literal for item in items):
-            return self.refuse(node)
+        if value.is_literal or not all(item.is_literal for item in items):
+            single, join = ("NEQ", operator.and_) if negated else ("EQ", operator.or_)
+            return _balanced([self.compared(single, value, item, node) for item in items], join)
         given = [item for item in items if item.literal is not None]
         if negated and len(given) < len(items):
-            return pc.scalar(False)  # `x not in (null, ...)` is never true
+            return _never()  # `x not in (null, ...)` is never true
+        kind = self.known_kind(value)
+        bounds = [self.bound("EQ", item, kind) for item in given]
         expression = self.alone(value)
-        found = [self.scalar(item, value.kind) for item in given]
-        members = expression.isin(
-            pa.array([s.as_py() for s in found], common_type(found, value.kind))
+        members = float_order.members(
+            expression, [b.value for b in bounds if b.value is not None], kind
         )
         return ~members & expression.is_valid() if negated else members
 
-    def _between(self, node: Any, negated: bool) -> pc.Expression:
-        value = self.value(node.this)
-        left, low = self.typed(value, self.value(node.args["low"]))
-        _, high = self.typed(value, self.value(node.args["high"]))
-        return (left < low) | (left > high) if negated else (left >= low) & (left <= high)
+    def between(self, node: Any, negated: bool) -> pc.Expression:
+        value, low, high = (self.value(node.args[name]) for name in ("this", "low", "high"))
+        orders = [(low, high), (high, low)] if node.args.get("symmetric") else [(low, high)]
+        names = ("LT", "GT") if negated else ("GTE", "LTE")
+        inner, outer = (operator.or_, operator.and_) if negated else (operator.and_, operator.or_)
+        found = [
+            inner(
+                self.compared(names[0], value, one, node), self.compared(names[1], value, two, node)
+            )
+            for one, two in orders
+        ]
+        return reduce(outer, found)
 
-    def _like(self, node: Any, negated: bool, *, ignore_case: bool = False) -> pc.Expression:
-        pattern = self.value(node.expression)
-        if not isinstance(pattern.literal, str):
+    def like(self, node: Any, negated: bool, *, ignore_case: bool) -> pc.Expression:
+        pattern, value = self.value(node.expression), self.value(node.this)
+        if not isinstance(pattern.literal, str) or pattern.kind is not None:
             return self.refuse(node)
-        text = self.alone(self.value(node.this))
+        text = self.alone(value)
+        if not (
+            isinstance(value.literal, str) if value.is_literal else is_text(self.known_kind(value))
+        ):
+            return self.refuse(node, "matches values that are not text")
+        if len(pattern.literal) - len(pattern.literal.rstrip("\\")) & 1:
+            return self.refuse(node, "ends with a backslash that escapes nothing")
         found: pc.Expression = pc.match_like(text, pattern.literal, ignore_case=ignore_case)
         return ~found if negated else found
 
-    def _ilike(self, node: Any, negated: bool) -> pc.Expression:
-        return self._like(node, negated, ignore_case=True)
-
-    def _nullsafeeq(self, node: Any, negated: bool) -> pc.Expression:
+    def same(self, node: Any, negated: bool) -> pc.Expression:
+        """`is not distinct from`, or its negation."""
         one, two = self.value(node.this), self.value(node.expression)
-        if type(node.expression).__name__ == "Null":
-            null = self.alone(one)
-            return null.is_valid() if negated else null.is_null()
-        left, right = self.typed(one, two)
-        nulls = (left.is_null(), right.is_null())
-        same = pc.coalesce(left == right, pc.scalar(False)) | (nulls[0] & nulls[1])
-        return ~same if negated else same
-
-    def _nullsafeneq(self, node: Any, negated: bool) -> pc.Expression:
-        return self._nullsafeeq(node, not negated)
+        nulls = [v.is_literal and v.literal is None for v in (one, two)]
+        if any(nulls):
+            left, right = self.alone(one), self.alone(two)
+            other = right if nulls[0] else left
+            return other.is_valid() if negated else other.is_null()
+        equal = pc.coalesce(self.compared("EQ", one, two, node), _never())
+        if not one.is_literal and not two.is_literal:
+            equal = equal | (self.alone(one).is_null() & self.alone(two).is_null())
+        return ~equal if negated else equal
 
     def value(self, node: Any) -> _Value:
         """An operand."""
-        kind = type(node).__name__
+        kind = self.name_of(node)
         match kind:
             case "Paren":
                 return self.value(node.this)
             case "Column" | "Dot":
                 return self.column(node)
             case "Literal":
-                return _Value(None, literal=node.this if node.is_string else number_of(node.this))
+                return self.literal(node)
             case "Boolean":
                 return _Value(None, literal=bool(node.this))
             case "Null":
                 return _Value(None)
             case "HexString":
-                return _Value(None, literal=bytes.fromhex(node.this))
-            case "Cast" | "TryCast":
+                return self.hexadecimal(node)
+            case "Cast":
                 return self.cast(node)
             case "Coalesce":
                 return self.coalesce(node)
@@ -270,70 +515,216 @@ class _Conversion:
             case "Case":
                 return self.case(node)
         if kind in _ARITHMETIC:
-            left, right = self.typed(self.value(node.this), self.value(node.expression))
-            return _Value(_ARITHMETIC[kind](left, right))
+            return self.calculated(node, kind)
         if kind in _FUNCTIONS:
             return self.function(node, kind)
-        if kind in (*_COMPARISONS, "And", "Or", "Not", "Is", "In", "Between", "Like", "ILike"):
+        if kind in (*_NEGATED, "And", "Or", "Not", "Is", "In", "Between", "Like", "ILike",
+                    "NullSafeEQ", "NullSafeNEQ"):  # fmt: skip
             return self.refuse(node, "is a condition, not a value")
         return self.refuse(node)
 
-    def function(self, node: Any, kind: str) -> _Value:
-        given = self.value(node.this)
-        if kind == "Neg" and given.is_literal and isinstance(given.literal, int | Decimal):
-            return _Value(None, literal=-given.literal)
-        if any(value for name, value in node.args.items() if name != "this"):
+    def literal(self, node: Any) -> _Value:
+        if node.is_string:
+            return _Value(None, literal=str(node.this))
+        try:
+            return _Value(None, literal=number_of(node.this))
+        except ValueError:
             return self.refuse(node)
-        call, result = _FUNCTIONS[kind]
-        return _Value(call(self.alone(given)), result or given.kind)
+
+    def hexadecimal(self, node: Any) -> _Value:
+        try:
+            return _Value(None, literal=bytes.fromhex(node.this))
+        except ValueError:
+            return self.refuse(node)
+
+    def function(self, node: Any, name: str) -> _Value:
+        given = self.value(node.this)
+        is_number = isinstance(given.literal, int | Decimal) and not isinstance(given.literal, bool)
+        if name == "Neg" and given.is_literal and is_number:
+            return _Value(None, literal=negative(given.literal))  # type: ignore[arg-type]
+        expression, kind = self.alone(given), self.known_kind(given)
+        accepts, call, result = _FUNCTIONS[name]
+        if name in ("Floor", "Ceil") and pt.is_integer(kind):
+            return _Value(expression, kind)
+        if not accepts(kind):
+            return self.refuse(node, f"has an argument of type {kind}")
+        return _Value(call(expression), result or kind)
+
+    def calculated(self, node: Any, name: str) -> _Value:
+        left, right = self.value(node.this), self.value(node.expression)
+        sides = [self.operand(left, right), self.operand(right, left)]
+        if not all(_is_number(kind) for _, kind in sides):
+            return self.refuse(node, "calculates with values that are not numbers")
+        if any(pt.is_floating(kind) for _, kind in sides):
+            sides = [(self.floating(*side), pa.float64()) for side in sides]
+        found = _ARITHMETIC[name](sides[0][0], sides[1][0])
+        return _Value(found, self.kind_of(found))
+
+    def operand(self, value: _Value, other: _Value) -> tuple[pc.Expression, pa.DataType]:
+        """An operand of arithmetic; a literal takes the type of the other operand."""
+        if not value.is_literal:
+            return self.alone(value), self.known_kind(value)
+        kind = None if other.is_literal else self.known_kind(other)
+        if value.literal is None:
+            return pc.scalar(pa.scalar(None, kind or pa.int64())), kind or pa.int64()
+        found = self.scalar(value, kind)
+        return pc.scalar(found), found.type
 
     def coalesce(self, node: Any) -> _Value:
-        values = [self.value(part) for part in (node.this, *node.expressions)]
-        kind = next((value.kind for value in values if value.kind is not None), None)
-        return _Value(pc.coalesce(*(self.alone(value, kind) for value in values)), kind)
+        return self.chosen([self.value(part) for part in (node.this, *node.expressions)],
+                           lambda found: pc.coalesce(*found), node)  # fmt: skip
+
+    def chosen(self, values: list[_Value], choose: Callable[[list[Any]], Any], node: Any) -> _Value:
+        """One of several values, as values of one type."""
+        kinds = [self.known_kind(v) for v in values if not v.is_literal]
+        kind = kinds[0] if kinds else None
+        found = []
+        for value in values:
+            if value.is_literal:
+                scalar = (
+                    pa.scalar(None, kind) if value.literal is None else self.scalar(value, kind)
+                )
+                found.append((pc.scalar(scalar), scalar.type))
+            else:
+                found.append((self.alone(value), self.known_kind(value)))
+        every = [k for _, k in found if not pt.is_null(k)]
+        if any(map(pt.is_floating, every)) and all(map(_is_number, every)) and len({*every}) > 1:
+            found = [(e if pt.is_null(k) else self.floating(e, k), k) for e, k in found]
+        elif len({_family(k) for k in every} - {"integer", "decimal"}) > 1 or (
+            len({_family(k) for k in every}) > 1 and not all(map(_is_number, every))
+        ):
+            return self.refuse(node, "chooses between values of different types")
+        if not every:
+            return _Value(None)
+        expression = choose([e for e, _ in found])
+        return _Value(expression, self.kind_of(expression))
 
     def quotient(self, node: Any) -> _Value:
-        left, right = self.typed(self.value(node.this), self.value(node.expression))
-        double = right.cast(pa.float64())
+        left, right = self.value(node.this), self.value(node.expression)
+        one, two = self.operand(left, right), self.operand(right, left)
+        if not (_is_number(one[1]) and _is_number(two[1])):
+            return self.refuse(node, "divides values that are not numbers")
+        double = self.floating(*two)
         divisor = pc.if_else(double == 0.0, pa.scalar(None, pa.float64()), double)
-        return _Value(left.cast(pa.float64()) / divisor, pa.float64())
+        return _Value(self.floating(*one) / divisor, pa.float64())
 
     def joined(self, node: Any) -> _Value:
-        sides = [self.value(side) for side in (node.this, node.expression)]
-        texts = [self.alone(side, pa.string()) for side in sides]
+        texts = []
+        for side in (self.value(node.this), self.value(node.expression)):
+            if not side.is_literal and not is_text(self.known_kind(side)):
+                return self.refuse(node, "joins values that are not text")
+            texts.append(self.alone(side, pa.string()))
         return _Value(pc.binary_join_element_wise(*texts, ""), pa.string())
 
     def case(self, node: Any) -> _Value:
         """`case when condition then value ... else value end`; a null condition is not met."""
         if node.this is not None:
             return self.refuse(node)
+        branches = node.args["ifs"]
+        for branch in branches:
+            self.name_of(branch)
         default = node.args.get("default")
-        values = [self.value(branch.args["true"]) for branch in node.args["ifs"]]
-        last = _Value(None) if default is None else self.value(default)
-        kind = next((v.kind for v in (*values, last) if v.kind is not None), None)
-        found = self.alone(last, kind)
-        for branch, value in reversed(list(zip(node.args["ifs"], values, strict=True))):
-            met = pc.coalesce(self.condition(branch.this), pc.scalar(False))
-            found = pc.if_else(met, self.alone(value, kind), found)
-        return _Value(found, kind)
+        values = [self.value(branch.args["true"]) for branch in branches]
+        values.append(_Value(None) if default is None else self.value(default))
+        conditions = [pc.coalesce(self.condition(branch.this), _never()) for branch in branches]
+
+        def choose(found: list[Any]) -> Any:
+            result = found[-1]
+            for met, value in reversed(list(zip(conditions, found[:-1], strict=True))):
+                result = pc.if_else(met, value, result)
+            return result
+
+        return self.chosen(values, choose, node)
 
     def cast(self, node: Any) -> _Value:
         """A cast; that of a text literal to a time (`date '2026-01-01'`) stays a literal."""
-        to = node.to
-        name = to.this.name
-        if name == "DECIMAL" and to.expressions:
-            digits = [int(part.name) for part in to.expressions]
-            kind = pa.decimal128(digits[0], digits[1] if len(digits) > 1 else 0)
-        elif name in _TYPES:
-            kind = _TYPES[name]
-        else:
-            return self.refuse(node)
+        kind = self.target(node)
         given = self.value(node.this)
-        if isinstance(given.literal, str) and pt.is_temporal(kind):
-            return _Value(None, kind, given.literal)
-        return _Value(self.alone(given).cast(kind), kind)
+        if given.is_literal and given.literal is None:
+            return _Value(pc.scalar(pa.scalar(None, kind)), kind)
+        if isinstance(given.literal, str) and given.kind is None and _is_time(kind):
+            return self.time_literal(given.literal, kind)
+        if given.is_literal:
+            try:
+                found = scalar_of(given.literal, None, given.kind)  # type: ignore[arg-type]
+                self.check_cast(found.type, kind, node)
+                return _Value(pc.scalar(found.cast(kind)), kind)
+            except (ValueError, OverflowError, pa.ArrowException):
+                return self.refuse_literal(given, kind)
+        own = self.known_kind(given)
+        self.check_cast(own, kind, node)
+        return _Value(self.as_kind(self.alone(given), own, kind), kind)
+
+    def time_literal(self, text: str, kind: pa.DataType) -> _Value:
+        """A literal of a date or timestamp; one of a timestamp with a zone is an instant."""
+        value = _Value(None, kind, text)
+        if pt.is_timestamp(kind) and kind.tz is None:
+            try:
+                value = _Value(None, pa.timestamp("us", "UTC") if states_zone(text) else kind, text)
+            except (ValueError, OverflowError):
+                return self.refuse_literal(value, kind)
+        self.bound("EQ", value, kind)
+        return value
+
+    def target(self, node: Any) -> pa.DataType:
+        """The type of a cast."""
+        to = node.args["to"]
+        self.name_of(to)
+        name = to.this.name
+        parameters = [part.this for part in to.expressions if self.name_of(part) == "DataTypeParam"]
+        if len(parameters) < len(to.expressions) or any(
+            self.name_of(part) != "Literal" for part in parameters
+        ):
+            return self.refuse(node)
+        if name == "DECIMAL" and parameters:
+            try:
+                digits = [int(part.name) for part in parameters]
+                return pa.decimal128(digits[0], digits[1] if len(digits) > 1 else 0)
+            except (ValueError, OverflowError):
+                return self.refuse(node)
+        if name in _TYPES and not parameters:
+            return _TYPES[name]
+        return self.refuse(node)
+
+    def check_cast(self, given: pa.DataType, kind: pa.DataType, node: Any) -> None:
+        """Raise UserError unless Arrow casts these types as Spark does."""
+        one, two = _family(given), _family(kind)
+        if one is None or two is None or (one != two and two not in _CASTS.get(one, frozenset())):
+            self.refuse(node, f"casts {given} to {kind}")
+
+    def as_kind(
+        self, expression: pc.Expression, own: pa.DataType, kind: pa.DataType
+    ) -> pc.Expression:
+        """A value as one of another type; one that the type lacks fails as the rows are read."""
+        if pt.is_floating(kind) and (pt.is_integer(own) or pt.is_floating(own)):
+            return expression.cast(kind, safe=False)
+        if pt.is_integer(own) and pt.is_decimal(kind):
+            wide = pa.decimal128(min(38, max(19 + kind.scale, kind.precision)), kind.scale)
+            return expression.cast(wide).cast(kind)
+        if pt.is_timestamp(kind) and kind.tz is not None and _is_time(own):
+            return self.zoned(expression, own, kind)
+        return expression.cast(kind)
+
+    def assigned(self, value: _Value, kind: pa.DataType) -> pc.Expression:
+        """A value for a column of a type."""
+        if not value.is_literal:
+            own, expression = self.known_kind(value), self.alone(value)
+            is_wide = pt.is_integer(own) and pt.is_decimal(kind)
+            return self.as_kind(expression, own, kind) if is_wide else expression.cast(kind)
+        if value.literal is None:
+            return pc.scalar(pa.scalar(None, kind))
+        try:
+            return pc.scalar(self.scalar(value, kind).cast(kind))
+        except pa.ArrowException as error:
+            raise UserError(
+                "the update has a value that does not fit", **self.stated, type=str(kind),
+                cause=str(error),
+            ) from None  # fmt: skip
 
     def column(self, node: Any) -> _Value:
+        for part in node.parts:
+            if self.name_of(part) != "Identifier":
+                self.refuse(node)
         names = self.scoped([part.name for part in node.parts])
         path: list[str] = []
         kind: Any = pa.struct(list(self.schema))
@@ -368,9 +759,11 @@ class _Conversion:
             hint="; ".join(f"{scope} has {', '.join(known)}" for scope, known in sides.items()),
         )  # fmt: skip
 
-    def typed(self, left: _Value, right: _Value) -> tuple[pc.Expression, pc.Expression]:
-        """Two operands of one operator; a literal takes the type of the other."""
-        return self.alone(left, right.kind), self.alone(right, left.kind)
+    def known_kind(self, value: _Value) -> pa.DataType:
+        """The type of an operand."""
+        if value.kind is not None:
+            return value.kind
+        return self.kind_of(self.alone(value))
 
     def alone(self, value: _Value, kind: pa.DataType | None = None) -> pc.Expression:
         if value.expression is not None:
@@ -380,22 +773,35 @@ class _Conversion:
     def scalar(self, value: _Value, kind: pa.DataType | None) -> pa.Scalar:
         """A literal as a value of the type with which it is used, if it has one."""
         if value.literal is None:
-            return pa.scalar(None, kind)
-        target = kind if kind is not None and takes(kind, value.literal) else value.kind
+            return pa.scalar(None, kind or value.kind)
         try:
-            return scalar_of(value.literal, target)
-        except (ValueError, pa.ArrowException):
-            raise UserError(
-                f"the {self.noun} has a literal that is not of the column's type", **self.stated,
-                literal=str(value.literal), type=str(target),
-                hint="compare with a value of that type, or cast(column as string)",
-            ) from None  # fmt: skip
+            return scalar_of(value.literal, kind, value.kind)
+        except (ValueError, OverflowError, pa.ArrowException):
+            return self.refuse_literal(value, kind or value.kind)
+
+    def refuse_literal(self, value: _Value, kind: pa.DataType | None) -> NoReturn:
+        raise UserError(
+            f"the {self.noun} has a literal that is not of the column's type", **self.stated,
+            literal=str(value.literal)[:200], type=str(kind),
+            hint="compare with a value of that type, or cast(column as string)",
+        ) from None  # fmt: skip
 
     def refuse(self, node: Any, why: str = "is not supported") -> NoReturn:
+        text = why if why.startswith("is ") else f"{why}, which is not supported"
         raise UserError(
-            f"a part of the {self.noun} {why}", **self.stated, part=node.sql(),
+            f"a part of the {self.noun} {text}", **self.stated, part=node.sql(),
             hint="use a pyarrow.compute.Expression",
         )  # fmt: skip
+
+
+def _bounded(expression: pc.Expression, bound: Bound, kind: pa.DataType) -> pc.Expression:
+    """A comparison with a literal."""
+    if bound.value is None:
+        return expression.is_valid() if bound.holds else _never()
+    if not pt.is_floating(kind):
+        found: pc.Expression = _OPERATORS[bound.operator](expression, bound.value)
+        return found
+    return float_order.compared_with_value(bound.operator, expression, bound.value)
 
 
 def _named(name: str, known: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,20 +20,48 @@ from pyspark.sql.types import StructType
 
 from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
+from pyhudi.read.positions import SnapshotInstant, current_position, snapshot_now
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan
 from pyhudi.read.skipping.predicates import both
 from pyhudi.read.sql.sql_filter import as_filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, Position
 from pyhudi.spark.source.filters import as_expression, key_filter
-from pyhudi.spark.source.partition_reads import PartitionReader, Pin, Slices, read_slices
+from pyhudi.spark.source.partition_reads import PartitionReader, Slices, read_slices
 from pyhudi.spark.source.source_options import ReadRequest, read_request
 from pyhudi.spark.types import check_types, to_spark
+from pyhudi.timeline.instant import Instant
 
 _TASKS_TARGET: Final = 32
 """Approximate number of partitions of a small table; the planner does not know the core count."""
 
 _PARTITION_BYTES_MIN: Final = 4 << 20
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The snapshot a DataFrame was created on.  newest, pending: its newest commit, and the writes
+    that were pending; completed: the position of its readers."""
+
+    newest: InstantTime
+    pending: tuple[Instant, ...]
+    completed: Position
+
+    @classmethod
+    def of(cls, state: TableState) -> Pin:
+        now = snapshot_now(state) or SnapshotInstant(BEFORE_ALL_INSTANTS)
+        return cls(InstantTime(now), now.pending, current_position(state))
+
+    def request(self, state: TableState, request: ScanRequest) -> ScanRequest:
+        """The request restricted to this snapshot; unchanged if no newer snapshot exists."""
+        if request.as_of is not None or Pin.of(state) == self:
+            return request
+        if request.changes is None:
+            return replace(request, as_of=SnapshotInstant(self.newest, self.pending))
+        if request.changes.until is None:
+            return replace(request, changes=replace(request.changes, until=self.completed))
+        return request
 
 
 def open_snapshot(options: Mapping[str, str]) -> tuple[StructType, Pin]:
@@ -63,7 +91,7 @@ def _check(request: ScanRequest, state: TableState) -> None:
     """Raise UserError for a requested range of changes that ends before it begins.  A range that
     ends at the frame's snapshot by default may be empty."""
     if request.changes is not None:
-        check_range(request.changes.since, request.changes.until, state.zone)
+        check_range(state, request.changes.since, request.changes.until)
 
 
 def reader(options: Mapping[str, str], schema: StructType, pin: Pin | None) -> DataSourceReader:

@@ -46,9 +46,10 @@ def _made(one: Any, schema: pa.Schema) -> pc.Expression | None:
     if kind == "Not":
         child = _made(one.child, schema)
         return None if child is None else ~child
-    if len(one.attribute) != 1 or one.attribute[0] not in schema.names:
+    attribute: Sequence[str] = getattr(one, "attribute", ())
+    if len(attribute) != 1 or attribute[0] not in schema.names:
         return None
-    name = one.attribute[0]
+    name = attribute[0]
     column, data_type = pc.field(name), schema.field(name).type
     match kind:
         case "IsNull":

@@ -39,7 +39,7 @@ def load_frame(
     state = load_state(settings.fs, settings.options.read, for_reading=True)
     request = settings.request
     if request.changes is not None:
-        check_range(request.changes.since, request.changes.until, state.zone)
+        check_range(state, request.changes.since, request.changes.until)
     if schema is not None:
         request = replace(request, columns=tuple(schema.names))
     plan = plan_scan(state, request)

@@ -1,4 +1,4 @@
-"""What the data source passes from the planner to other processes: partitions and snapshots.
+"""What the data source passes from the planner to other processes: partitions.
 
 Workers import this module for their first task, so it imports what reads a slice, and not what
 plans a scan.
@@ -8,50 +8,16 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyhudi.errors import line_first
 from pyhudi.read.scan_tasks import ReadTask, read_task
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.spark.types import as_spark, spark_batches
 
-if TYPE_CHECKING:
-    from pyhudi.read.scan_plan import ScanRequest
-    from pyhudi.read.table_snapshot import TableState
-
 _BATCH_ROWS: Final = 32 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """The snapshot a DataFrame was created on.  newest: its last commit; completed: the latest
-    completion time of its commits, or their instant time where no completion time is known."""
-
-    newest: InstantTime
-    completed: InstantTime
-
-    @classmethod
-    def of(cls, state: TableState) -> Pin:
-        commits = state.timeline.commits
-        ends = (instant.completed_at or instant.time for instant in commits)
-        last = commits.last
-        return cls(
-            last.time if last else BEFORE_ALL_INSTANTS, max(ends, default=BEFORE_ALL_INSTANTS)
-        )
-
-    def request(self, state: TableState, request: ScanRequest) -> ScanRequest:
-        """The request restricted to this snapshot; unchanged if no newer snapshot exists."""
-        if request.as_of is not None or Pin.of(state) == self:
-            return request
-        if request.changes is None:
-            return replace(request, as_of=self.newest)
-        if request.changes.until is None:
-            return replace(request, changes=replace(request.changes, until=self.completed))
-        return request
 
 
 class Slices(InputPartition):

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyhudi.errors import line_first
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
+from pyhudi.records import BEFORE_ALL_COMMITS, Position
 from pyhudi.spark.source.stream_reader import TableStream, newest_offset
 
 
@@ -24,14 +24,12 @@ class AdmittingStream(TableStream, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         everything = isinstance(limit, ReadAllAvailable)
-        return self.after(
-            InstantTime(start["instant"]), None if everything else self.settings.limits
-        )
+        return self.after(Position(start["instant"]), None if everything else self.settings.limits)
 
     @line_first()
     def reportLatestOffset(self) -> dict[str, str]:
-        return {"instant": newest_offset(self._state(), BEFORE_ALL_INSTANTS)}
+        return {"instant": newest_offset(self._state(), BEFORE_ALL_COMMITS)}
 
     @line_first()
     def prepareForTriggerAvailableNow(self) -> None:
-        self.target = newest_offset(self._state(), BEFORE_ALL_INSTANTS)
+        self.target = newest_offset(self._state(), BEFORE_ALL_COMMITS)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.keygen.generators import KeyRule, partition_paths
 from pyhudi.spark.engine import SparkEngine
-from pyhudi.spark.frames import collected, quoted
+from pyhudi.spark.frames import collected, column_at
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
 from pyhudi.spark.types import to_arrow
 from pyhudi.storage.filesystem import FileSystem
@@ -104,8 +104,8 @@ class FrameInput:
         return SparkKeys(self.frame, rule, has_partition_columns)
 
     def partitions(self, rule: KeyRule) -> list[str]:
-        names = [quoted(name) for name in rule.partition_fields]
-        values = collected(self.frame.select(*names).distinct())
+        named = [column_at(self.frame, name).alias(name) for name in rule.partition_fields]
+        values = collected(self.frame.select(*named).distinct())
         found = pc.unique(partition_paths(values, rule).cast(pa.string()))
         return sorted(found.to_pylist())
 

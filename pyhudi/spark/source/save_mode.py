@@ -23,6 +23,7 @@ from pyhudi.api.option_consistency import agreed
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.filenames import HOODIE, PROPERTIES, TEMP
+from pyhudi.formats.nested_fields import has_fields, type_at
 from pyhudi.options import Options, QueryRequest, parse_options
 from pyhudi.options.names import read
 from pyhudi.records import without_meta
@@ -149,7 +150,7 @@ def check(settings: SaveRequest, schema: pa.Schema) -> None:
         fit_schema(schema, without_meta(table.schema), rules)
         return
     required = config.record_key_fields if settings.operation == "delete" else ()
-    absent = [name for name in required if name not in schema.names]
+    absent = [name for name in required if type_at(schema, name) is None]
     if absent:
         raise SchemaError(
             "key columns are missing in the rows to delete", columns=", ".join(absent),
@@ -209,7 +210,7 @@ def _receiver(
 
 def _written(table: Receiver, settings: SaveRequest, batch: SaveInput) -> WriteReport:
     if settings.operation == "delete":
-        has_paths = set(table.config.partition_fields) <= set(batch.schema.names)
+        has_paths = has_fields(batch.schema, table.config.partition_fields)
         return table.delete_rows(batch.keys(table.key_rule(with_paths=has_paths), has_paths))
     if settings.operation == "delete_partition":
         named = settings.options.request.partitions_to_delete

@@ -23,23 +23,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
 from pyhudi.options import HollowCommitPolicy, Options, parse_options
+from pyhudi.read.changes.incremental import range_filter
+from pyhudi.read.positions import as_position
 from pyhudi.read.scan_plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
-from pyhudi.read.time_travel import as_bound
-from pyhudi.records import BEFORE_ALL_INSTANTS, COMMIT_TIME, InstantTime
+from pyhudi.records import BEFORE_ALL_COMMITS, Position
 from pyhudi.spark.source.batch_reader import partitions
 from pyhudi.spark.source.partition_reads import read_slices
 from pyhudi.spark.source.source_options import Given, given
 from pyhudi.spark.types import check_types
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
-from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMMITS, Instant
 from pyhudi.timeline.instant_files import TimelineLog
 
@@ -118,7 +117,7 @@ class TableStream(DataSourceStreamReader):
     def __init__(self, settings: StreamRequest, schema: StructType) -> None:
         self.settings = settings
         self.schema = schema
-        self.target: InstantTime | None = None
+        self.target: Position | None = None
 
     @line_first()
     def initialOffset(self) -> dict[str, str]:
@@ -127,24 +126,22 @@ class TableStream(DataSourceStreamReader):
     def _initial(self, state: TableState) -> dict[str, str]:
         match self.settings.start.lower():
             case "earliest":
-                return {"instant": BEFORE_ALL_INSTANTS}
+                return {"instant": BEFORE_ALL_COMMITS}
             case "latest":
-                return {"instant": newest_offset(state, BEFORE_ALL_INSTANTS)}
-        return {"instant": as_bound(self.settings.start, state.zone)}
+                return {"instant": newest_offset(state, BEFORE_ALL_COMMITS)}
+        return {"instant": as_position(state, self.settings.start)}
 
     @line_first()
-    def after(self, start: InstantTime, limits: ReadLimits | None) -> dict[str, str]:
+    def after(self, start: Position, limits: ReadLimits | None) -> dict[str, str]:
         """The end offset of a batch that begins at `start`; `start` if there is nothing to read."""
         return read_current(self._state, lambda state: self._end(state, start, limits))
 
-    def _end(
-        self, state: TableState, start: InstantTime, limits: ReadLimits | None
-    ) -> dict[str, str]:
+    def _end(self, state: TableState, start: Position, limits: ReadLimits | None) -> dict[str, str]:
         self._check_not_ahead(state, start)
         return {"instant": batch_end(state, start, limits, until=self.target)}
 
-    def _check_not_ahead(self, state: TableState, start: InstantTime) -> None:
-        last = newest_offset(state, BEFORE_ALL_INSTANTS)
+    def _check_not_ahead(self, state: TableState, start: Position) -> None:
+        last = newest_offset(state, BEFORE_ALL_COMMITS)
         if (
             self.settings.fails_on_loss
             and start > last
@@ -158,7 +155,7 @@ class TableStream(DataSourceStreamReader):
 
     @line_first()
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        since, until = InstantTime(start["instant"]), InstantTime(end["instant"])
+        since, until = Position(start["instant"]), Position(end["instant"])
         if since >= until:
             return []
         plan = read_current(
@@ -175,29 +172,27 @@ class TableStream(DataSourceStreamReader):
         return load_state(self.settings.fs, self.settings.options.read, for_reading=True)
 
 
-def _is_future(settings: StreamRequest, state: TableState, start: InstantTime) -> bool:
+def _is_future(settings: StreamRequest, state: TableState, start: Position) -> bool:
     """Whether the offset is the requested start of the stream, which may be in the future."""
     if settings.start.lower() in ("earliest", "latest"):
         return False
-    return start == as_bound(settings.start, state.zone)
+    return start == as_position(state, settings.start)
 
 
-def commits_after(
-    state: TableState, since: InstantTime
-) -> Iterator[tuple[InstantTime, CommitMetadata]]:
-    """Commits that completed after `since` and before any pending one, in completion order."""
+def commits_after(state: TableState, since: Position) -> Iterator[Instant]:
+    """Commits after `since` and before any pending one, in the order of their positions.
+
+    A batch does not end at a commit before the first active one: its files may have been cleaned.
+    """
     pending = None
     if not state.log.layout.has_completion_times:
         pending = next((i.time for i in state.timeline.pending if _brings_rows(state.log, i)), None)
-    found = [
-        (instant.completed_at or instant.time, instant)
-        for instant in state.timeline.commits
-        if (instant.completed_at or instant.time) > since
-    ]
-    for end, instant in sorted(found):
-        if pending is not None and end > pending:
+    first = min((i.position for i in state.timeline.commits), default=since)
+    for instant in state.commits:
+        if pending is not None and instant.position > pending:
             return
-        yield end, state.log.commit(instant)
+        if instant.position > since and instant.position >= first:
+            yield instant
 
 
 def _brings_rows(log: TimelineLog, pending: Instant) -> bool:
@@ -205,21 +200,22 @@ def _brings_rows(log: TimelineLog, pending: Instant) -> bool:
     return pending.action in COMMITS and not log.is_clustering(pending)
 
 
-def newest_offset(state: TableState, since: InstantTime) -> InstantTime:
-    """The completion time of the last commit that can be read; `since` if none is later."""
+def newest_offset(state: TableState, since: Position) -> Position:
+    """The position of the last commit that can be read; `since` if none is later."""
     last = since
-    for end, _ in commits_after(state, since):
-        last = end
+    for instant in commits_after(state, since):
+        last = instant.position
     return last
 
 
 def batch_end(
-    state: TableState, since: InstantTime, limits: ReadLimits | None, *, until: InstantTime | None
-) -> InstantTime:
+    state: TableState, since: Position, limits: ReadLimits | None, *, until: Position | None
+) -> Position:
     """The end offset of a batch; see the module.  Reads the metadata of commits after `since`."""
     last = since
     commits = rows = size = 0
-    for end, commit in commits_after(state, since):
+    for instant in commits_after(state, since):
+        end, commit = instant.position, state.commit(instant)
         if until is not None and end > until:
             break
         if commit.operation not in _MOVES_ROWS:
@@ -236,8 +232,8 @@ def plan_changes(
     state: TableState,
     settings: StreamRequest,
     schema: StructType,
-    since: InstantTime,
-    until: InstantTime,
+    since: Position,
+    until: Position,
 ) -> ScanPlan:
     """The changes between two offsets.  Raises SnapshotExpiredError."""
     changes = ChangeRange(
@@ -246,14 +242,9 @@ def plan_changes(
     request = ScanRequest(columns=tuple(schema.names), changes=changes)
     plan = plan_scan(state, request) if settings.fails_on_loss else _whole(state, request)
     if plan is None:
-        plan = plan_scan(
-            state,
-            replace(
-                request,
-                where=pc.field(COMMIT_TIME) <= until,
-                changes=replace(changes, until=None),
-            ),
-        )
+        where = range_filter(state, changes)
+        now = replace(request, where=where, changes=replace(changes, until=None))
+        plan = plan_scan(state, now)
     check_types(plan.schema, schema)
     return plan
 
@@ -263,10 +254,6 @@ def _whole(state: TableState, request: ScanRequest) -> ScanPlan | None:
     try:
         plan = plan_scan(state, request)
     except SnapshotExpiredError:
-        if (
-            state.log.layout.has_completion_times
-        ):  # instants do not bound the rows of a range in this layout
-            raise
         return None
     paths = (file.path for task in plan.tasks for file in task.slice.files)
     return plan if all(map(state.fs.exists, paths)) else None

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyhudi.errors import line_first
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
+from pyhudi.records import BEFORE_ALL_COMMITS, Position
 from pyhudi.spark.source.stream_reader import TableStream, stream_request
 
 
@@ -28,18 +28,18 @@ class PlainStream(TableStream):
     """For PySpark 4.0 and 4.1, which pass neither start nor limit of a batch: it tracks the start
     and applies the limits of the options."""
 
-    last: InstantTime | None = None
+    last: Position | None = None
 
     def initialOffset(self) -> dict[str, str]:
         found = super().initialOffset()
-        self.last = InstantTime(found["instant"])
+        self.last = Position(found["instant"])
         return found
 
     def latestOffset(self) -> dict[str, str]:  # type: ignore[override]
-        start = self.last or BEFORE_ALL_INSTANTS
+        start = self.last or BEFORE_ALL_COMMITS
         limits = self.settings.limits if self.last is not None else None
         return self.after(start, limits)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        self.last = InstantTime(end["instant"])
+        self.last = Position(end["instant"])
         return super().partitions(start, end)

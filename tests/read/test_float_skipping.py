@@ -1,0 +1,163 @@
+"""Statistics of floating columns: rows with NaN are found, files and row groups still skipped."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import pyhudi
+from pyhudi.api.table import Table
+from pyhudi.formats.base_file import hidden_nan, write_base
+from pyhudi.formats.column_encoding import writer_options
+from pyhudi.metadata.file_stats.changes import plain_stat
+from pyhudi.metadata.file_stats.records import IndexedFile, index_file
+from pyhudi.read.skipping.row_groups import matching_row_groups
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+
+NAN = math.nan
+STRUCT = pa.struct([("d", pa.float64())])
+STATS = {"hoodie.metadata.index.column.stats.enable": "true"}
+X, D = pc.field("x"), pc.field("st", "d")
+FOUND_BY_NAN = {
+    "is_nan": lambda c: c.is_nan(),
+    "not equal": lambda c: c != 1,
+    "not less": lambda c: ~(c < 5),
+    "above or nan": lambda c: (c > 5) | c.is_nan(),
+    "null or nan": lambda c: c.is_null(nan_is_null=True),
+}
+
+
+def rows(*numbers: float | None) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(range(len(numbers)), pa.int64()),
+            "x": pa.array(numbers, pa.float64()),
+            "st": pa.array([{"d": number} for number in numbers], STRUCT),
+        }
+    )
+
+
+def base_files(path: Path) -> list[Path]:
+    slices = pyhudi.open_table(path).file_slices()
+    return [path / found.base.path for found in slices if found.base is not None]
+
+
+def as_before(path: Path) -> None:
+    """Write a base file as earlier releases did, with the bounds of Arrow, and as long as it was.
+
+    The entry of the bloom filter gives way to the bounds.
+    """
+    length = path.stat().st_size
+    file = pq.ParquetFile(path)
+    entries = {k.decode(): v.decode() for k, v in file.metadata.metadata.items()}
+    del entries["pyhudi.nan.statistics"]
+    room = len(entries.pop("org.apache.hudi.bloomfilter"))
+    content = file.read()
+    file.close()
+    for filler in range(room + 100, 0, -1):
+        with pq.ParquetWriter(path, content.schema, **writer_options(content)) as writer:
+            writer.write_table(content)
+            writer.add_key_value_metadata({**entries, "filler": " " * filler})
+        if path.stat().st_size == length:
+            return
+    raise AssertionError(length)
+
+
+def of_earlier_release(path: Path, version: int, numbers: list[float | None]) -> Table:
+    table = pyhudi.create_table(path, rows(*numbers).schema, record_key="id", version=version)
+    table.bulk_insert(rows(*numbers))
+    for file in base_files(path):
+        as_before(file)
+    return pyhudi.open_table(path)
+
+
+def groups_of(parts: list[list[float | None]], where: pc.Expression) -> list[int] | None:
+    """The row groups that a filter reads, of a file with these values in its groups."""
+    fs = MemoryFileSystem()
+    table = pa.concat_tables([rows(*part) for part in parts])
+    with fs.open_sink("f.parquet") as sink:
+        write_base(sink, table, avro_schema="{}", bloom=None, row_group_rows=len(parts[0]))
+    return matching_row_groups(
+        fs, "f.parquet", where=where, filter_columns=["id", "x", "st"],
+        table=table.schema, partition_values={},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND_BY_NAN)
+@pytest.mark.parametrize("column", [X, D], ids=["column", "field"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_rows_with_nan_are_found(tmp_path: Path, version: int, column: Any, name: str) -> None:
+    table = pyhudi.create_table(tmp_path, rows().schema, record_key="id", version=version)
+    table.bulk_insert(rows(1.0, NAN, 1.0))
+    where = FOUND_BY_NAN[name](column)
+    assert table.scan(["id"], where).to_arrow()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("name", FOUND_BY_NAN)
+@pytest.mark.parametrize("column", [X, D], ids=["column", "field"])
+def test_rows_with_nan_are_found_in_files_of_earlier_releases(
+    tmp_path: Path, column: Any, name: str
+) -> None:
+    table = of_earlier_release(tmp_path, 9, [1.0, NAN, 1.0])
+    where = FOUND_BY_NAN[name](column)
+    assert table.scan(["id"], where).to_arrow()["id"].to_pylist() == [1]
+
+
+def test_row_groups_without_matching_numbers_are_skipped() -> None:
+    plain = [[1.0, 2.0], [7.0, 8.0], [None, None], [None, 3.0]]
+    above = (X > 5) | X.is_nan()
+    assert groups_of(plain, above) == [1]
+    assert groups_of(plain, X.is_nan()) == []
+    assert groups_of(plain, X.is_null(nan_is_null=True)) == [2, 3]
+    assert groups_of(plain, (X < 1.5) & (pc.field("id") == 0)) == [0]
+    assert groups_of([*plain, [NAN, 1.0]], above) == [0, 1, 3, 4]  # the column has no bounds
+    assert groups_of([*plain, [NAN, 1.0]], above & (pc.field("id") > 5)) == []
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_column_statistics_state_nan(tmp_path: Path, version: int, earlier: bool) -> None:
+    table = pyhudi.create_table(tmp_path, rows().schema, record_key="id", version=version)
+    table.bulk_insert(rows(1.0, NAN, 1.0))
+    if earlier:
+        for file in base_files(tmp_path):
+            as_before(file)
+    table = pyhudi.open_table(tmp_path)
+    table.index.create("column_stats", ["id", "x"] if version > 6 else None)
+    (file,) = base_files(tmp_path)
+    stat = plain_stat("", file.name)
+    (found,) = index_file(
+        IndexedFile(LocalFileSystem(tmp_path), stat, columns=frozenset({"x"}))
+    ).ranges
+    assert str((found.low, found.high)) == "(1.0, nan)"
+    assert table.scan(["id"], (X > 5) | X.is_nan()).to_arrow().num_rows == 1
+    assert table.scan(["id"], X == 5).to_arrow().num_rows == 0
+    codes = [finding.code for finding in table.doctor().problems]
+    assert codes == (["hidden-nan"] if earlier else [])
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_doctor_names_files_whose_statistics_hide_nan(tmp_path: Path, version: int) -> None:
+    table = of_earlier_release(tmp_path, version, [1.0, NAN])
+    (found,) = table.doctor().findings
+    (file,) = base_files(tmp_path)
+    assert (found.code, found.path) == ("hidden-nan", file.name)
+    assert found.why.startswith("st.d, x contain NaN")
+    assert table.doctor(quick=True).findings == ()
+    table.cluster(sort_by="id")
+    (rewritten,) = base_files(tmp_path)
+    assert rewritten != file
+    assert hidden_nan(LocalFileSystem(tmp_path), rewritten.name) == []
+
+
+def test_doctor_finds_nothing_where_bounds_are_right(tmp_path: Path) -> None:
+    for name, numbers in {"numbers": [1.0, None, math.inf], "nan": [NAN, NAN]}.items():
+        table = of_earlier_release(tmp_path / name, 9, numbers)
+        assert table.doctor().findings == ()
