@@ -44,7 +44,8 @@ class CareVerbs:
         """Check the table.  Each finding states the problem, its location, cause and remedy.
 
         quick: skip the check of the record index against the keys, which reads one column of the
-        table.  Takes no lock and changes nothing; a concurrent write is reported as pending.
+        table, and the search for NaN that statistics of files of earlier releases hide.  Takes no
+        lock and changes nothing; a concurrent write is reported as pending.
         """
         return examine(self._fs, quick=quick, engine=self._engine)
 

@@ -24,8 +24,10 @@ from pyhudi.metadata.record_index.lookup_explain import explain_lookup
 from pyhudi.operations import external_indexes, metadata_indexes, record_index
 from pyhudi.operations.external_indexes import rebuild_store, rebuild_store_plan
 from pyhudi.options import IndexKind, Options
+from pyhudi.read.positions import moment_at
 from pyhudi.read.table_snapshot import TableState, read_current
-from pyhudi.read.time_travel import PointInTime, as_bound, as_instant
+from pyhudi.read.time_travel import PointInTime
+from pyhudi.records import BEFORE_ALL_INSTANTS
 from pyhudi.services.indexing.index_lookup import index_that_answers, lookup
 from pyhudi.storage.filesystem import FileSystem
 
@@ -67,8 +69,10 @@ class TableIndex:
             return lookup(state, self._options, keys, self._engine)
         now = state.record_index  # raises where there is none
         assert state.metadata is not None and now.shard_count
-        time = as_instant(as_of, state.zone)
-        return state.metadata.record_index_as_of(time).lookup(keys, engine=self._engine)
+        moment, limit = moment_at(state, as_of)
+        if limit is None:
+            limit = moment.commits[-1].time if moment.commits else BEFORE_ALL_INSTANTS
+        return state.metadata.record_index_as_of(limit).lookup(keys, engine=self._engine)
 
     def explain(self, keys: Any) -> pa.Table:
         """Look up keys, and report for each file that was read the method (seek or scan), the
@@ -88,9 +92,7 @@ class TableIndex:
         key is returned, and tombstones that the compaction dropped are not.
         """
         state = self._state()
-        newest = state.timeline.commits.last
-        upto = as_bound(until, state.zone) if until is not None else newest.time if newest else "0"
-        return index_entries(state, self._engine, as_bound(since, state.zone), upto)
+        return index_entries(state, self._engine, since, until)
 
     def stats(self) -> IndexStats:
         """Entries, bytes, load and skew by bucket, and recommendations.
@@ -128,8 +130,7 @@ class TableIndex:
         their file slices.
         """
         state = self._state()
-        upto = None if until is None else str(as_bound(until, state.zone))
-        return record_index.compare(state, self._engine, str(as_bound(since, state.zone)), upto)
+        return record_index.compare(state, self._engine, since, until)
 
     def repair(self, *, dry_run: bool = False) -> IndexRepair:
         """Check every key and repair wrong entries: the record index by one commit without rows,

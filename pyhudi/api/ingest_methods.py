@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.errors import SchemaError, UserError
+from pyhudi.index.selection import choose_index
+from pyhudi.keygen.generators import KeyRule
+from pyhudi.metadata.record_index.hash_functions import KeyHash
+from pyhudi.options import Options
+from pyhudi.read.scan import Scan
 from pyhudi.read.table_snapshot import TableState, read_current
-from pyhudi.records import without_meta
-from pyhudi.write.input.batch import Rows, StreamRows
+from pyhudi.records import PARTITION_PATH, without_meta
+from pyhudi.table.properties import TableConfig
+from pyhudi.write.input.batch import KeyPlan, Rows, StreamRows, key_rows
 from pyhudi.write.input.row_replay import ReplayedRows
+from pyhudi.write.input.schema_check import SchemaRules, schema_rules
 from pyhudi.write.input.source_checkpoint import SourceAdvance, SourcePosition, newest_position
 from pyhudi.write.merge_clauses import Clause, ClauseKind, ConditionalMerge
 from pyhudi.write.write_context import Operation
@@ -22,7 +31,19 @@ _OPERATIONS: Final = ("upsert", "insert", "bulk_insert")
 class IngestVerbs:
     """Ingest methods of a table."""
 
+    _options: Options
+
+    @property
+    def config(self) -> TableConfig:
+        raise NotImplementedError
+
+    def key_rule(self, *, with_paths: bool = True) -> KeyRule:
+        raise NotImplementedError
+
     def _state(self) -> TableState:
+        raise NotImplementedError
+
+    def scan(self, columns: str | Sequence[str] | None = None) -> Scan:
         raise NotImplementedError
 
     def _incoming(self, rows: Any) -> Rows:
@@ -88,6 +109,20 @@ class IngestVerbs:
             advance=advance,
         )
 
+    def has_global_keys(self) -> bool:
+        """Whether a record key is unique across partitions, by the index of the next write."""
+        state = self._state()
+        if not state.config.partition_fields:
+            return True
+        choice = choose_index(state.fs, state.config, self._options.write)
+        if choice is None:
+            return not len(state.timeline.commits)  # a new table gets a record index
+        return choice.kind.is_global
+
+    def stored_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows of the table."""
+        yield from self.scan(list(columns)).to_batches()
+
     def checkpoint(self) -> str | None:
         """The position in its source that the table has reached, as the newest commit with one
         records it (also one of Apache Hudi's streamer); None if no commit does."""
@@ -117,6 +152,26 @@ class IngestVerbs:
             return newest_position(state.log, state.archive), without_meta(state.schema())
 
         return read_current(self._state, read)
+
+    def schema_rules(self) -> SchemaRules:
+        """The changes of the schema that a write of this table may make."""
+        return schema_rules(self.config, self._options.write)
+
+    def row_test(self) -> Callable[[pa.Table], object]:
+        """A function that raises UserError for rows that a write refuses for a value: a key, an
+        ordering value or a partition path; for sources that pass over such rows."""
+        state = self._state()
+        has_index = "record_index" in state.config.metadata_partitions
+        rule, sub, schema = self.key_rule(), state.fs.sub, without_meta(state.schema())
+
+        def test(rows: pa.Table) -> None:
+            plan = KeyPlan(pa.schema([*rows.schema, *(
+                field for field in schema if field.name not in rows.column_names
+            )]), rule, KeyHash(1), state.rules, has_index)  # fmt: skip
+            for path in pc.unique(key_rows(rows, plan).column(PARTITION_PATH)).to_pylist():
+                sub(path)
+
+        return test
 
     def _schema_of_skipping(self, incoming: pa.Schema) -> pa.Schema:
         """The table's user columns.  Raises SchemaError if the rows have others."""

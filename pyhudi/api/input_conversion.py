@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyhudi.errors import OptionError, UserError
 from pyhudi.formats.column_names import check_names
+from pyhudi.formats.nested_fields import has_fields
 from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
 from pyhudi.options import HollowCommitPolicy, IndexKind, Layout, Options, SchemaMode
 from pyhudi.read.scan_plan import ScanMode
@@ -239,7 +240,7 @@ def keys_to_delete(table: _Readable, rows: Any, keys: Any, where: Filter | None)
     if rows is not None:
         given = arrow_table(rows)
         check_names(given.schema)
-        known = set(table.config.partition_fields) <= set(given.schema.names)
+        known = has_fields(given.schema, table.config.partition_fields)
         rule = table.key_rule(with_paths=known)
         return KeyRows(
             _text(record_keys(given, rule)), partition_paths(given, rule) if known else None

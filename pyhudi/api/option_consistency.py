@@ -15,7 +15,7 @@ from pyhudi.merge.payload_classes import function_name
 from pyhudi.options import Options, QueryRequest
 from pyhudi.table.cdc_properties import CDC_MODE, cdc_mode
 from pyhudi.table.new_table import CREATABLE_VERSIONS
-from pyhudi.table.properties import TableConfig
+from pyhudi.table.properties import SLASHES, TableConfig
 
 _KEY_FIELDS = "hoodie.datasource.write.recordkey.field"
 _VERSION = "hoodie.write.table.version"
@@ -41,6 +41,7 @@ def agreed(options: Options, config: TableConfig) -> Options:
     given = options.table
     _same("hoodie.datasource.write.hive_style_partitioning", given.hive_style, config.hive_style)
     _same("hoodie.datasource.write.partitionpath.urlencode", given.url_encoded, config.url_encoded)
+    _same(SLASHES, given.slashes, config.has_slashes)
     _same("hoodie.table.timeline.timezone", given.timezone, config.timezone)
     _same("hoodie.timeline.layout.version", given.timeline_layout, config.layout.timeline_version)
     _same("hoodie.table.partial.update.mode", given.partial_update, config.partial_update_mode)

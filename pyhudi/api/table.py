@@ -45,6 +45,7 @@ from pyhudi.read.changes.cdc import capture_rows
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.changes.snapshot_diff import diff_rows
 from pyhudi.read.fetch import fetch_rows
+from pyhudi.read.positions import current_position
 from pyhudi.read.record_history import history_rows
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ChangeRange, ScanRequest
@@ -83,6 +84,10 @@ def open_table(
         parsed = with_merge(agreed(parse_options(options), config), merge)
         check_function(merge, config)
     return Table(fs, options=parsed, engine=engine or LocalEngine(), functions=key_generator)
+
+
+def _reopened(fs: FileSystem, options: Options, functions: PythonKeys | None) -> Table:
+    return Table(fs, options=options, engine=LocalEngine(), functions=functions)
 
 
 def create_table(
@@ -176,6 +181,10 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         self._engine = engine
         self._last = load_state(fs, options.read, for_reading=True)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, a table is its place and options: opened again on the local engine."""
+        return (_reopened, (self._fs, self._options, self._functions))
+
     def _state(self) -> TableState:
         self._last = load_state(self._fs, self._options.read, previous=self._last, for_reading=True)
         return self._last
@@ -211,6 +220,22 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         """The instants of the table, oldest first: `timeline.commits`, `.pending`, `.last`."""
         return self._state().timeline
 
+    def position(self) -> str:
+        """Where a reader that has seen the table up to now goes on: the `until` of this step, the
+        `since` of the next, and an `as_of`.
+
+        No commit that has completed is after it, and no pending one completes before it, so no
+        change is missed.  At versions 8 and 9 it is a completion time.  At version 6 it is an
+        instant before the oldest pending write; later commits are read again from there.
+        "00000000000000" before the first commit.
+
+        >>> position = trips.position()
+        >>> _ = trips.upsert(pa.table({"id": ["d"], "fare": [40.0]}))
+        >>> trips.changes(position, trips.position(), columns=["id"]).to_arrow().to_pylist()
+        [{'id': 'd'}]
+        """
+        return read_current(self._state, current_position)
+
     def partitions(self) -> list[str]:
         """Partition paths; `[""]` for a non-partitioned table that has rows."""
         return read_current(self._state, lambda state: state.partitions())
@@ -230,9 +255,10 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
     ) -> Scan:
         """Rows of a snapshot.
 
-        columns: in the requested order; None selects all.  as_of: an instant, `2026-11-21`,
-        `2026-11-21 09:30:00[.123]` in the table's time zone, ISO 8601 with a zone, or a datetime;
-        not before the table's first commit (UserError).
+        columns: in the requested order; None selects all.  as_of: an instant or a position,
+        `2026-11-21`, `2026-11-21 09:30:00[.123]` in the table's time zone, ISO 8601 with a zone, a
+        datetime, or `instant` or `name` of a pinned snapshot; not before the table's first commit
+        (UserError).  Versions 8 and 9 return what had completed then.
         mode: "snapshot" or "read_optimized".  with_meta: whether `columns=None` includes
         `_hoodie_*`.
 
@@ -266,8 +292,8 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         each key, without deleted keys (`capture` returns every change, including deletes).
 
         since is exclusive, until inclusive (None: the newest commit); "000" precedes all commits.
-        Tables of versions 8 and 9 compare completion times (`completed_at` of a write report, or
-        of an instant of `timeline`), others instants.
+        Both are positions, as `position()` returns them: completion times at versions 8 and 9,
+        instants at version 6.  An instant is converted to the position after it.
         partitions: a glob for partition paths.  hollow_commits: how to handle a pending write that
         precedes a completed one: "fail" (HollowCommitError), "block" (end before it) or
         "use_transition_time" (not supported by version 6); None takes it from the options.
@@ -279,7 +305,7 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         [{'id': 'c'}]
         """
         options = self._options.read
-        check_range(since, until, self._state().zone)
+        check_range(self._state(), since, until)
         change_range = ChangeRange(
             since,
             until,
@@ -309,7 +335,8 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         columns: str | Sequence[str] | None = None,
         where: Filter | None = None,
     ) -> pa.Table:
-        """The row differences between the snapshots at `a` and at `b` (None: now).
+        """The row differences between the snapshots at `a` and at `b` (None: now), positions or
+        instants as for `changes`.
 
         Returns [record_key, partition_path, change, before, after]: change is "insert", "update"
         or "delete"; before and after are structs of the columns, null if there is no row.
@@ -328,8 +355,8 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         )
 
     def capture(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
-        """Every change by every commit after `since` up to `until`; for tables that log changes
-        (`hoodie.table.cdc.enabled`).
+        """Every change by every commit after `since` up to `until`, positions or instants as for
+        `changes`; for tables that log changes (`hoodie.table.cdc.enabled`).
 
         Returns [op, ts_ms, partition_path, before, after]: op is "i", "u" or "d", ts_ms the
         commit's instant, before and after are structs of the columns.
@@ -337,7 +364,7 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         change_range = ChangeRange(since, until, self._options.read.hollow_commits)
 
         def read(state: TableState) -> pa.Table:
-            check_range(since, until, state.zone)
+            check_range(state, since, until)
             return capture_rows(state, change_range, engine=self._engine)
 
         return read_current(self._state, read)

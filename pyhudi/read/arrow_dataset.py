@@ -44,6 +44,8 @@ class DatasetOverScans:
         self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
     ) -> Any:
         """A pyarrow Scanner, good for one pass.  columns: names, or expressions by name."""
+        if isinstance(filter, pa.Scalar):  # of DataFusion, for a condition that is constant
+            filter = pc.scalar(filter)
         forwarded = {name: options[name] for name in ("batch_size",) if name in options}
         try:
             names = _names(columns)

@@ -19,6 +19,7 @@ from pyhudi.formats.log_block import data_batches, read_content
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, committed_blocks
 from pyhudi.formats.logical_types import check_unshredded
+from pyhudi.formats.nested_fields import has_fields, root_of, type_at
 from pyhudi.formats.schema_conform import conform
 from pyhudi.formats.timestamp_repair import relabelled
 from pyhudi.merge.merge_cache import OUTCOMES, Outcome, outcome_key
@@ -29,6 +30,7 @@ from pyhudi.merge.row_match import RowMatch
 from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, decide, merge
 from pyhudi.read.bootstrap_rows import sourced_rows
 from pyhudi.read.log_positions import has_positions, position_match
+from pyhudi.read.skipping.predicates import passing
 from pyhudi.read.skipping.row_groups import key_condition, matching_row_groups
 from pyhudi.records import IS_DELETED, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
@@ -112,7 +114,7 @@ def finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> 
             columns.append(rows.column(field.name))
     table = pa.Table.from_arrays(columns, schema=visible)
     if spec.where is not None:
-        table = table.filter(spec.where)
+        table = passing(table, spec.where)
     return table if len(visible) == len(spec.columns) else table.select(list(spec.columns))
 
 
@@ -371,12 +373,13 @@ def _needed(spec: SliceSpec, values: Mapping[str, pa.Scalar], *, by_key: bool = 
 
 def looked_at(rules: MergeRules) -> tuple[str, ...]:
     """Columns whose values decide the merge, the record key first."""
-    return (rules.key_column, *rules.ordering, IS_DELETED, *(mark.column for mark in rules.marks))
+    ordering = map(root_of, rules.ordering)
+    return (rules.key_column, *ordering, IS_DELETED, *(mark.column for mark in rules.marks))
 
 
 def present_rules(rules: MergeRules, needed: pa.Schema) -> MergeRules:
     """The rules.  Raises UnsupportedTableError if the table lacks their ordering columns."""
-    if all(name in needed.names for name in rules.ordering):
+    if has_fields(needed, rules.ordering):
         return rules
     raise UnsupportedTableError(
         "the table's ordering column is not in its schema", columns=",".join(rules.ordering)
@@ -432,7 +435,7 @@ def log_entries(
 def _deletes(content: bytes, path: str, needed: pa.Schema, rules: MergeRules) -> Deletes:
     if not rules.is_event_time:
         return Deletes(decode_deletes(content, path=path).column("record_key"))
-    kinds = [needed.field(name).type for name in present_rules(rules, needed).ordering]
+    kinds = [type_at(needed, name) for name in present_rules(rules, needed).ordering]
     ordering_type = kinds[0] if len(kinds) == 1 else kinds
     batch = decode_deletes(content, path=path, ordering_type=ordering_type)
     return Deletes(batch.column("record_key"), batch.column("ordering"))

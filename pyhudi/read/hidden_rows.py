@@ -18,6 +18,7 @@ from pyhudi._native import KeyTable
 from pyhudi.arrays import Mask
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.formats.log_scan import PlacedBlock
+from pyhudi.formats.nested_fields import root_of
 from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.log_fold import ORDERED_DELETE
 from pyhudi.merge.merge_rules import MergeRules, delete_mask
@@ -75,7 +76,7 @@ def _with_deletes(
     blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
 ) -> list[PlacedBlock]:
     """The blocks that may contain deletes: all, if a column may mark rows as deleted."""
-    marked = {rules.key_column, *rules.ordering} < set(needed.names)
+    marked = {rules.key_column, *map(root_of, rules.ordering)} < set(needed.names)
     return [b for b in blocks if marked or b.block.kind is BlockKind.DELETE]
 
 

@@ -15,7 +15,6 @@ from typing import Final
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.metadata.reader import MetadataTable, open_metadata
-from pyhudi.metadata.visible_instants import is_creation
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.table.listing import Listing
 from pyhudi.table.properties import TableConfig
@@ -31,22 +30,10 @@ def trusted_metadata(
 ) -> MetadataTable | None:
     """The metadata table, if there is one and it is up to date with the table."""
     metadata = open_metadata(fs, config, log, timeline)
-    if metadata is None or _is_up_to_date(metadata, timeline):
+    if metadata is None or metadata.is_up_to_date:
         return metadata
-    _LOG.warning("the metadata table of %s lacks the newest commit and is not used", fs.url)
+    _LOG.warning("the metadata table of %s lacks a commit and is not used", fs.url)
     return None
-
-
-def _is_up_to_date(metadata: MetadataTable, timeline: Timeline) -> bool:
-    newest = timeline.commits.last
-    if newest is None:
-        return True
-    done = newest.completed_at or newest.time
-    return any(
-        instant.time.startswith(newest.time)
-        or (is_creation(instant.time) and (instant.completed_at or instant.time) > done)
-        for instant in reversed(metadata.timeline.commits.instants)
-    )
 
 
 def is_ahead(metadata: MetadataTable, timeline: Timeline) -> bool:

@@ -83,12 +83,12 @@ def _versions(state: TableState, key: str, schema: pa.Schema, engine: Engine) ->
     ]
     paths = {info.path for _, info in files}
     moments = _Moments(state, key, schema, _candidates(state, files, key, engine))
-    archived = state.archive.timeline.commits.last
-    if archived is not None:
-        yield _Version(archived.time, "archived", GONE)
-    lost = archived is not None
+    archived = state.archive.commit_instants
+    if archived:
+        yield _Version(archived[-1].time, "archived", GONE)
+    lost = bool(archived)
     known: dict[FileGroupId, pa.Table] = {}
-    for instant in sorted(state.timeline.commits, key=lambda i: i.completed_at or i.time):
+    for instant in sorted(state.timeline.commits, key=lambda i: i.position):
         commit = state.log.commit(instant)
         if commit.compacted or commit.operation in WITHOUT_CHANGES:
             continue
@@ -97,7 +97,7 @@ def _versions(state: TableState, key: str, schema: pa.Schema, engine: Engine) ->
             lost = True
             yield _Version(instant.time, commit.operation, GONE)
         elif commit.groups & moments.groups:
-            now = moments.rows_at(instant.time)
+            now = moments.rows_at(instant)
             yield from _steps(known, now, instant, commit.operation, lost=lost)
             known, lost = now, lost and not now
 
@@ -153,12 +153,14 @@ class _Moments:
         self._read: dict[tuple[FileGroupId, InstantTime | None], pa.Table | None] = {}
         self.groups = frozenset(self._view(None).groups)
 
-    def _view(self, limit: InstantTime | None) -> TableView:
+    def _view(self, at: Instant | None) -> TableView:
+        """The table after a commit; every slice of every group for None."""
+        moment, limit = (self._state, None) if at is None else self._state.until(at.position)
         view = build_view(
             self._files,
-            Visibility.of(self._state.timeline, limit=limit),
+            moment.visibility(limit=limit),
             layout=self._state.log.layout,
-            replaced={} if limit is None else self._replaced,
+            replaced={} if at is None else self._replaced,
             pending=self._pending,
             completions=self._completions,
         )
@@ -168,9 +170,10 @@ class _Moments:
         """Record that a commit wrote or replaced these groups."""
         self._touched.update((group, time) for group in groups)
 
-    def rows_at(self, time: InstantTime) -> dict[FileGroupId, pa.Table]:
-        """The key's row in each group that contains it at `time`; touched groups are read again."""
-        view = self._view(time)
+    def rows_at(self, at: Instant) -> dict[FileGroupId, pa.Table]:
+        """The key's row in each group that contains it after a commit; touched groups are read
+        again."""
+        view = self._view(at)
         found: dict[FileGroupId, pa.Table] = {}
         for file_slice in view.latest_slices():
             state = (file_slice.group, self._touched.get(file_slice.group))

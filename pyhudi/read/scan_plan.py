@@ -26,16 +26,17 @@ from pyhudi.read.changes.incremental import (
 )
 from pyhudi.read.changes.no_op_filter import against_before
 from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.positions import moment_at
 from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
 from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, skip
 from pyhudi.read.skipping.partition_stats import possible_partitions
 from pyhudi.read.skipping.partition_values import matching, partition_values
 from pyhudi.read.skipping.predicates import both, parse_filter
 from pyhudi.read.skipping.secondary_index import secondary_use
-from pyhudi.read.snapshot_availability import check_not_expired, check_reached
+from pyhudi.read.snapshot_availability import check_not_cleaned, check_not_expired, check_reached
 from pyhudi.read.sql.sql_filter import Filter, as_filter
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.read.time_travel import PointInTime, as_instant
+from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.table.file_group_view import FileSlice, Visibility
 
@@ -146,10 +147,14 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
 
 def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     window = _window(state, request)
-    moment = state if window is None else window.state
-    limit = _limit(state, request) if window is None else window.limit
-    if limit is not None and request.as_of is not None and not request.empty_before_first:
-        check_reached(state, limit)
+    if window is not None:
+        moment, limit = window.state, window.limit
+    elif request.as_of is not None:
+        moment, limit = moment_at(state, request.as_of)
+        if not request.empty_before_first:
+            check_reached(state, moment, limit, request.as_of)
+    else:
+        moment, limit = state, None
     schema = _schema(state, moment, request, limit)
     columns = columns_of(schema, request)
     where = as_filter(request.where, schema)
@@ -158,7 +163,9 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     partitions, values = _partitions(moment, schema, where, window)
     if where is not None and window is None:
         values = _possible(moment, request, where, schema, filter_columns, values)
-    found = _found_slices(state, request, window, limit, partitions, values)
+    found = _found_slices(
+        state, moment, request, window, limit, partitions=partitions, values=values
+    )
     spec = SliceSpec(
         table=schema,
         columns=columns,
@@ -184,7 +191,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         partition_count=len(partitions),
         partitions_read=len(values),
         groups_skipped=found.skipped,
-        limit=limit,
+        limit=limit if moment.past is None else InstantTime(moment.past.position),
         where=where,
         listed_by=found.listed_by,
         skipped_by=remaining.by,
@@ -262,25 +269,26 @@ class _Found:
 
 def _found_slices(
     state: TableState,
+    moment: TableState,
     request: ScanRequest,
     window: ChangeWindow | None,
     limit: InstantTime | None,
+    *,
     partitions: Sequence[str],
     values: Mapping[str, Mapping[str, pa.Scalar]],
 ) -> _Found:
     checked = request.changes is not None and request.changes.falls_back
-    moment = state if window is None else window.state
     written = None if window is None or checked else window.written_slices()
     if written is not None:
         remaining = [s for s in written if s.partition in values]
+        check_not_cleaned(state, moment, limit, remaining)
         seen = moment.visibility(limit=limit)
         return _Found(remaining, seen, len(written) - len(remaining), BY_COMMITS)
     view = moment.view(partitions=list(values), limit=limit)
     groups = None if window is None else window.groups
-    until = None if window is None else window.until
-    if limit is not None or until is not None:
+    if limit is not None or moment.past is not None:
         pruned = frozenset(partitions) - values.keys()
-        check_not_expired(state, view, limit, until=until, groups=groups, pruned=pruned)
+        check_not_expired(state, moment, view, limit, groups=groups, pruned=pruned)
     snapshot = request.mode is ScanMode.SNAPSHOT
     slices = view.latest_slices() if snapshot else view.latest_base_slices()
     remaining = slices if groups is None else [s for s in slices if s.group in groups]
@@ -295,10 +303,6 @@ def _window(state: TableState, request: ScanRequest) -> ChangeWindow | None:
     if request.as_of is not None:
         raise UserError("as_of and changes are mutually exclusive")
     return open_window(state, request.changes)
-
-
-def _limit(state: TableState, request: ScanRequest) -> InstantTime | None:
-    return None if request.as_of is None else as_instant(request.as_of, state.zone)
 
 
 def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:

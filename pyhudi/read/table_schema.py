@@ -35,12 +35,14 @@ def stated_schema(
     config: TableConfig,
     *,
     limit: InstantTime | None = None,
+    later: frozenset[InstantTime] = frozenset(),
 ) -> pa.Schema | None:
     """User columns as the newest commit at or before `limit` records them; None if none does.
 
-    Vectors are lists.  Raises what `with_logical_types` raises, for example for a BLOB column.
+    later: archived commits that do not count.  Vectors are lists.  Raises what
+    `with_logical_types` raises, for example for a BLOB column.
     """
-    text = schema_text(log, timeline, archive, config, limit=limit)
+    text = schema_text(log, timeline, archive, config, limit=limit, later=later)
     if text is None:
         return None
     return with_logical_types(user_columns(avro_to_arrow(text)), text)
@@ -53,9 +55,10 @@ def schema_text(
     config: TableConfig,
     *,
     limit: InstantTime | None = None,
+    later: frozenset[InstantTime] = frozenset(),
 ) -> str | None:
     """The Avro JSON that `stated_schema` reads, without meta fields; None if there is none."""
-    text = _active(log, timeline, limit) or _archived(archive, limit) or config.create_schema
+    text = _active(log, timeline, limit) or _archived(archive, limit, later) or config.create_schema
     return None if text is None else without_meta_fields(text)
 
 
@@ -100,9 +103,11 @@ def _active(log: TimelineLog, timeline: Timeline, limit: InstantTime | None) -> 
     return None
 
 
-def _archived(archive: Archive, limit: InstantTime | None) -> str | None:
+def _archived(
+    archive: Archive, limit: InstantTime | None, later: frozenset[InstantTime]
+) -> str | None:
     for entry in reversed(archive.commits):
-        if limit is None or entry.time <= limit:
+        if (limit is None or entry.time <= limit) and entry.time not in later:
             text = _of_commit(entry.metadata)
             if text:
                 return text

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from pyhudi.errors import FileMissingError, IndexNotReadyError, OptionError, UserError
+from pyhudi.errors import FileMissingError, OptionError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
 from pyhudi.merge.merge_rules import MergeRules, merge_rules
 from pyhudi.metadata.reader import MetadataTable
@@ -20,7 +20,7 @@ from pyhudi.options import Merging, ReadOptions
 from pyhudi.read.metadata_freshness import TrustedListing, is_ahead, trusted_metadata
 from pyhudi.read.table_schema import footer_schema, full_schema, stated_schema
 from pyhudi.read.verified_listing import VerifiedListing
-from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.records import FileGroupId, InstantTime, Position
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.listing_snapshot import WalkedObjectStore
 from pyhudi.storage.object_store import ObjectStoreFileSystem
@@ -36,8 +36,11 @@ from pyhudi.table.timeline_facts import (
     replaced_groups,
     without_undone,
 )
+from pyhudi.table.version_record import index_not_ready
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import REPLACEMENTS, Instant
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
@@ -47,17 +50,16 @@ _READ_ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Facts about an earlier moment of a table of layout 2 that its active timeline lacks.
+    """An earlier moment of a table of layout 2.
 
-    first: the first commit of the current active timeline.  start: instants before it count as
-    completed; None where only those of `archived` do.  later: instants that completed after that
-    moment.  replaced: file groups that the archived instants replaced, and when.
+    position: of that moment.  start: instants before it that are not in `later` had completed;
+    None where nothing had.  later: instants that completed after that moment, archived ones
+    included.  replaced: file groups that archived instants had replaced by then, and when.
     """
 
-    first: InstantTime | None
+    position: Position
     start: InstantTime | None
     later: frozenset[InstantTime]
-    archived: frozenset[InstantTime] = frozenset()
     replaced: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
 
 
@@ -112,16 +114,18 @@ class TableState:
     @property
     def _trusted(self) -> MetadataTable:
         if self.metadata is None:
-            raise IndexNotReadyError(
-                "the table has no record index that can be trusted",
-                path=self.fs.url,
-                hint="scan(where=...) finds rows without one",
-            )
+            raise index_not_ready(
+                self.fs, "the table has no record index that can be trusted",
+                "scan(where=...) finds rows without one",
+            )  # fmt: skip
         return self.metadata
 
     def schema(self, *, limit: InstantTime | None = None) -> pa.Schema:
         """Columns as of `limit` (None: now), meta columns first if the table has them."""
-        columns = stated_schema(self.log, self.timeline, self.archive, self.config, limit=limit)
+        later = frozenset() if self.past is None else self.past.later
+        columns = stated_schema(
+            self.log, self.timeline, self.archive, self.config, limit=limit, later=later
+        )
         if columns is None:
             columns = footer_schema(self.fs, self.view(limit=limit).latest_slices())
         return full_schema(columns, self.config)
@@ -145,28 +149,33 @@ class TableState:
     def visibility(self, *, limit: InstantTime | None = None) -> Visibility:
         """The instants that are visible to a reader as of `limit`."""
         seen = Visibility.of(self.timeline, limit=limit)
-        past = self.past
-        if past is None:
+        if self.past is None:
             return seen
-        return replace(
-            seen,
-            completed=seen.completed | past.archived,
-            start=past.start,
-            unfinished=seen.unfinished | past.later,
-        )
+        unfinished = seen.unfinished | self.past.later
+        return replace(seen, start=self.past.start, unfinished=unfinished)
 
-    @property
-    def start(self) -> InstantTime | None:
-        """The first commit of the active timeline as loaded; earlier ones are archived."""
+    @cached_property
+    def commits(self) -> tuple[Instant, ...]:
+        """Every completed commit that this state sees, in the order of their positions.
+
+        Layout 2: with those of the archive, of which a commit that began early and completed late
+        may be newer than active ones.  Cost: reads the instants of the archive.
+        """
+        active = self.timeline.commits
+        if not self.log.layout.has_completion_times:
+            return active.instants
+        hidden = self.timeline.times | self.timeline.rolled_back
         if self.past is not None:
-            return self.past.first
-        first = self.timeline.commits.first
-        return None if first is None else first.time
+            hidden |= self.past.later
+        archived = (i for i in self.archive.commit_instants if i.time not in hidden)
+        found = {i.time: i for i in (*archived, *active)}
+        return tuple(sorted(found.values(), key=lambda i: (i.position, i.time)))
 
-    def is_archived(self, time: InstantTime) -> bool:
-        """Whether commits that completed after `time` may be archived (layout 2)."""
-        start = self.start
-        return self.log.layout.has_completion_times and start is not None and time < start
+    def commit(self, instant: Instant) -> CommitMetadata:
+        """The metadata of one of `commits`."""
+        if instant in self.timeline.commits.instants:
+            return self.log.commit(instant)
+        return self.archive.metadata_of((instant,))[instant.time]
 
     def partitions(self) -> list[str]:
         """Partition paths, except those whose file groups were all replaced or dropped.
@@ -190,36 +199,35 @@ class TableState:
             raise UserError("the table has no such partition", partition=partition)
         return self.view(partitions=[partition]).latest_slices()
 
-    def until(self, time: InstantTime) -> tuple[TableState, InstantTime | None]:
-        """The table as it was when instants up to `time` had completed, and the limit for `view`.
-
-        Layout 2 compares completion times, layout 1 instant times.
-        """
+    def until(self, position: Position) -> tuple[TableState, InstantTime | None]:
+        """The table as it was at a position, and the limit for `view`."""
         if not self.log.layout.has_completion_times:
-            return self, time
+            return self, InstantTime(position)
         retained, later = [], set()
         for instant in self.timeline:
-            if instant.completed_at is None or instant.completed_at <= time:
+            if instant.completed_at is None or instant.completed_at <= position:
                 retained.append(instant)
             else:
                 later.add(instant.time)
-        past = Past(self.start, Visibility.of(self.timeline).start, frozenset(later))
-        if self.is_archived(time):
-            past = _archived_past(past, self.archive, time)
+        commits = self.commits
+        seen = [i for i in commits if i.position <= position]
+        later |= {i.time for i in commits if i.position > position}
+        start = Visibility.of(self.timeline).start if seen else None
+        gone: tuple[Instant, ...] = ()
+        if all(i.time not in self.timeline.times for i in seen):  # replaced files may be listed yet
+            gone = tuple(i for i in seen if i.action in REPLACEMENTS)
+        past = Past(position, start, frozenset(later), _replaced_by(self.archive, gone))
         return replace(self, timeline=self.timeline.holding(retained), past=past), None
 
 
-def _archived_past(past: Past, archive: Archive, time: InstantTime) -> Past:
-    """The same, for a moment after which some archived commits may have completed."""
-    seen = [entry for entry in archive.commits if (entry.completed_at or entry.time) <= time]
-    replaced = {
-        FileGroupId(partition, file_id): entry.time
-        for entry in seen
-        for partition, ids in (entry.metadata.replaced or {}).items()
+def _replaced_by(archive: Archive, commits: tuple[Instant, ...]) -> dict[FileGroupId, InstantTime]:
+    """The file groups that archived commits replaced, and when."""
+    return {
+        FileGroupId(partition, file_id): time
+        for time, metadata in archive.metadata_of(commits).items()
+        for partition, ids in (metadata.replaced or {}).items()
         for file_id in ids
     }
-    archived = frozenset(entry.time for entry in seen)
-    return replace(past, start=None, archived=archived, replaced=replaced)
 
 
 def load_state(
@@ -275,12 +283,17 @@ def load_state(
         timeline=timeline,
         listing=_listing(fs, listed_fs, metadata, store),
         metadata=metadata,
-        archive=Archive(fs, layout=config.layout, folder=config.archive_folder),
+        archive=_archive(fs, config, previous),
         merging=options.merging,
         config_tag=tag,
         lookup=options.lookup,
         source_folder=options.source_folder,
     )
+
+
+def _archive(fs: FileSystem, config: TableConfig, previous: TableState | None) -> Archive:
+    read = None if previous is None else previous.archive
+    return Archive(fs, layout=config.layout, folder=config.archive_folder, previous=read)
 
 
 def read_current(load: Callable[[], TableState], read: Callable[[TableState], _T]) -> _T:

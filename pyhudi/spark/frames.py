@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import __version__ as spark_version
-from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.types import StructType
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.types import DataType, StructType
 
 MapArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -48,6 +48,32 @@ def collected(frame: DataFrame) -> pa.Table:
 def quoted(name: str) -> str:
     """A column name as Spark parses it, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def column_at(frame: DataFrame, name: str) -> Column:
+    """A column, or the field of a struct by its path."""
+    return frame[_quoted_path(name)]
+
+
+def in_structs(values: Column, name: str) -> Column:
+    """The values as a column, or as the field at a path of new structs."""
+    root, *inner = name.split(".")
+    for part in reversed(inner):
+        values = functions.struct(values.alias(part))
+    return values.alias(root)
+
+
+def with_type(frame: DataFrame, name: str, data_type: DataType) -> DataFrame:
+    """The frame with one column, or one field of a struct, in another type."""
+    root, _, inner = name.partition(".")
+    values = column_at(frame, name).cast(data_type)
+    if inner:
+        values = frame[quoted(root)].withField(_quoted_path(inner), values)
+    return frame.withColumn(root, values)
+
+
+def _quoted_path(name: str) -> str:
+    return ".".join(map(quoted, name.split(".")))
 
 
 def with_values(frame: DataFrame, values: Mapping[str, Any]) -> DataFrame:

@@ -24,6 +24,7 @@ from pyhudi.filenames import BaseFileName
 from pyhudi.formats.avro_schema import avro_to_arrow
 from pyhudi.formats.base_file import footer
 from pyhudi.formats.logical_types import HUDI_TYPE
+from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.formats.timestamp_repair import may_be_mislabelled, relabelled_type
 from pyhudi.read.scan_plan import ReadTask, ScanPlan
 from pyhudi.read.table_schema import user_columns
@@ -206,7 +207,8 @@ class _FileTypes:
 
     def _compared(self, time: InstantTime, path: str) -> str:
         """Cost: the footer of a file of the commit, if the commit is archived or states no schema,
-        or for types that older writers may have mislabelled; one writer wrote all its files."""
+        or for types that older writers may have mislabelled, and floating ones, whose NaN their
+        statistics may hide; one writer wrote all its files."""
         commit = self._commits.get(time)
         text = None if commit is None else self._state.log.commit(commit).extra.get("schema")
         if text:
@@ -218,6 +220,9 @@ class _FileTypes:
                 continue
             if stated.field(field.name).type != field.type:
                 return f"column {field.name} has another type in the file"
+        floats = any(has_floats(field.type) for field in self._schema)
+        if floats and not bounds_cover_nan(footer(self._state.fs, path).metadata):
+            return "statistics of the file may leave NaN out"
         if not _is_labelled(self._state.fs, path, self._schema):
             return "timestamps of the file have a wrong label"
         return ""

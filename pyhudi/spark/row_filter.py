@@ -18,7 +18,14 @@ import pyarrow.types as pt
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pyhudi.read.skipping.predicates import Call, Field, Predicate, comparison, parse_filter
+from pyhudi.read.skipping.predicates import (
+    Call,
+    Field,
+    Literal,
+    Predicate,
+    comparison,
+    parse_filter,
+)
 from pyhudi.spark.types import to_spark
 
 _VALUES_MAX: Final = 1000
@@ -66,6 +73,11 @@ class _Conversion:
                 return self._columns(name).isNotNull()
             case Call("is_null", (Field(name),), options) if not _option(options, "nan_is_null"):
                 return self._columns(name).isNull()
+            case Call("is_nan", (Field(name),)) if pt.is_floating(self._schema.field(name).type):
+                column = self._columns(name)
+                return F.when(column.isNotNull(), F.isnan(column))
+            case Literal(value) if pt.is_boolean(value.type):
+                return F.lit(value.as_py()).cast("boolean")
             case Call(name, (Field(column),), options) if name in _TEXT_MATCHES:
                 return self._text_match(name, column, options)
             case Call():

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import SchemaError
+from pyhudi.formats.nested_fields import root_of, type_at
 from pyhudi.keygen.generators import KeyRule, paths_where_known, record_keys
 from pyhudi.records import PARTITION_PATH
 from pyhudi.spark.frames import in_tasks_at_once, quoted
@@ -73,20 +74,21 @@ class SparkKeys:
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
         names = self.rule.key_fields
-        absent = [name for name in names if name not in self.frame.columns]
+        requested = _selected(self.frame, (*names, *self.rule.partition_fields, PARTITION_PATH))
+        schema = to_arrow(requested.schema)
+        absent = [name for name in names if type_at(schema, name) is None]
         if absent:
             raise SchemaError(
                 "key columns are missing in the rows to delete", columns=", ".join(absent),
                 schema=", ".join(self.frame.columns),
             )  # fmt: skip
         work = StageWork(replace(plan, rule=self.rule), staging, self.has_partition_columns)
-        requested = (*names, *self.rule.partition_fields, PARTITION_PATH)
-        return _staged(_selected(self.frame, requested), TaskOrder(stage_keys, work))
+        return _staged(requested, TaskOrder(stage_keys, work))
 
 
 def _selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The frame with only the requested columns that it has."""
-    requested = set(names)
+    """The frame with only the requested columns that it has; with the whole column of a field."""
+    requested = set(map(root_of, names))
     if set(frame.columns) <= requested:
         return frame
     selected = [name for name in frame.columns if name in requested]

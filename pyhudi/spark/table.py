@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 from pyhudi.api import table as api
 from pyhudi.api.input_conversion import keys_to_delete, selected_columns
@@ -16,6 +16,7 @@ from pyhudi.api.option_consistency import agreed, check_function, with_merge
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.formats.column_names import check_names
+from pyhudi.formats.nested_fields import has_fields, type_at
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.keygen.new_table_keys import PartitionBy
 from pyhudi.merge.merge_rules import MergeFunction
@@ -27,10 +28,10 @@ from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, without_meta
 from pyhudi.spark.engine import SparkEngine
-from pyhudi.spark.frames import collected, is_frame, quoted, with_values
+from pyhudi.spark.frames import collected, in_structs, is_frame, quoted, with_type, with_values
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
 from pyhudi.spark.scan import SparkScanPlan, explain_scan, scan_frame
-from pyhudi.spark.types import arrow_schema_of, to_spark
+from pyhudi.spark.types import arrow_schema_of, to_arrow, to_spark
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import load_config
@@ -293,8 +294,9 @@ class SparkTable(api.Table):
     def _doomed(self, rows: Any, keys: Any, where: Filter | None) -> Rows:
         given = [value for value in (rows, keys, where) if value is not None]
         if len(given) == 1 and is_frame(rows):
-            check_names(arrow_schema_of(rows))
-            known = set(self.config.partition_fields) <= set(rows.columns)
+            schema = arrow_schema_of(rows)
+            check_names(schema)
+            known = has_fields(schema, self.config.partition_fields)
             return SparkKeys(rows, self.key_rule(with_paths=known), has_partition_columns=known)
         if len(given) == 1 and is_frame(keys):
             return self._frame_keys(keys)
@@ -303,18 +305,20 @@ class SparkTable(api.Table):
     def _frame_keys(self, keys: DataFrame) -> SparkKeys:
         """A DataFrame of the key columns, or of one column of keys."""
         fields = self.config.record_key_fields
-        if not fields or not set(fields) <= set(keys.columns):
+        plain = [field for field in keys.schema.fields if "." not in field.name]
+        if not fields or not has_fields(to_arrow(StructType(plain)), fields):
             if len(keys.columns) != 1:
                 raise UserError(
                     "keys must be one column or the key columns",
                     columns=", ".join(keys.columns), key_columns=", ".join(fields),
                 )  # fmt: skip
-            name = keys.columns[0]
+            values = keys[quoted(keys.columns[0])]
             if len(fields) != 1 or isinstance(keys.schema[0].dataType, StringType):
-                return SparkKeys(keys, _text_rule(name))
-            keys = keys.withColumnRenamed(name, fields[0])
-        for field in to_spark(pa.schema([self.schema.field(name) for name in fields])):
-            keys = keys.withColumn(field.name, keys[field.name].cast(field.dataType))
+                return SparkKeys(keys.select(values.alias("key")), _text_rule("key"))
+            keys = keys.select(in_structs(values, fields[0]))
+        types = pa.schema([(name, type_at(self.schema, name)) for name in fields])
+        for field in to_spark(types):
+            keys = with_type(keys, field.name, field.dataType)
         return SparkKeys(keys, self.key_rule(with_paths=False))
 
     def _updates(

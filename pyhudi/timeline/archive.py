@@ -19,7 +19,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -82,12 +82,16 @@ class Archive:
     folder: of layout 1.
     """
 
-    def __init__(self, fs: FileSystem, *, layout: TableLayout, folder: str) -> None:
+    def __init__(
+        self, fs: FileSystem, *, layout: TableLayout, folder: str, previous: Archive | None = None
+    ) -> None:
+        """previous: of the same table, read earlier; what it has read of files is used again."""
         self._fs = fs
         self._folder = folder
-        self._history = (
-            None if layout.archive is ArchiveKind.LOG_FILES else TimelineHistory(fs, HISTORY)
-        )
+        self._history: TimelineHistory | None = None
+        if layout.archive is not ArchiveKind.LOG_FILES:
+            read = None if previous is None else previous._history
+            self._history = TimelineHistory(fs, HISTORY, previous=read)
 
     @cached_property
     def is_empty(self) -> bool:
@@ -115,6 +119,24 @@ class Archive:
         if self._history is not None:
             return self._history.completions
         return {entry.time: entry.time for entry in self.commits}
+
+    @cached_property
+    def commit_instants(self) -> tuple[Instant, ...]:
+        """Every archived commit, oldest first.  Layout 2 reads no metadata of commits for it."""
+        if self._history is not None:
+            return tuple(self._history.commits())
+        return self.timeline.commits.instants
+
+    def metadata_of(self, commits: Collection[Instant]) -> dict[InstantTime, CommitMetadata]:
+        """The metadata of these archived commits.  Layout 2 opens only files that may hold them."""
+        times = {commit.time for commit in commits}
+        if not times:
+            return {}
+        if self._history is None:
+            return {entry.time: entry.metadata for entry in self.commits if entry.time in times}
+        found = self._history.contents(min(times), max(times))
+        chosen = [(i, body) for i, body in found if i.time in times and i.action in COMMITS]
+        return {entry.time: entry.metadata for entry in map(_archived_commit, chosen)}
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -220,7 +242,13 @@ def _history_entries(history: TimelineHistory) -> Iterator[_Entry]:
         if instant.action is Action.CLEAN:
             yield ArchivedClean(instant.time, read_avro(content, path=path))
         elif instant.action in COMMITS:
-            commit = read_commit(content, path=path) if content else CommitMetadata()
-            yield ArchivedCommit(instant.time, instant.action, commit, instant.completed_at)
+            yield _archived_commit((instant, content))
         else:
             yield ArchivedOther(instant.time, instant.action)
+
+
+def _archived_commit(found: tuple[Instant, bytes]) -> ArchivedCommit:
+    instant, content = found
+    path = f"{HISTORY}/{instant}"
+    commit = read_commit(content, path=path) if content else CommitMetadata()
+    return ArchivedCommit(instant.time, instant.action, commit, instant.completed_at)

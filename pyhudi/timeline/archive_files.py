@@ -29,6 +29,7 @@ from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import read_avro, write_avro
 from pyhudi.timeline.state_files import remove_archived, state_files
+from pyhudi.timeline.timeline import Timeline
 
 _TOKEN: Final = "1-0-1"
 _PLAN: Final = "mergeArchivePlan"
@@ -41,8 +42,8 @@ class ArchiveWriter(Protocol):
     @property
     def fs(self) -> FileSystem: ...
 
-    def recorded(self, since: InstantTime) -> frozenset[tuple[InstantTime, Action]]:
-        """Archived instants that may still be on the active timeline, which starts at `since`."""
+    def recorded(self, done: Timeline) -> frozenset[tuple[InstantTime, Action]]:
+        """Those of the completed instants of the active timeline that are archived as well."""
         ...
 
     def append(self, instants: Iterable[Instant], *, batch: int) -> str:
@@ -85,12 +86,13 @@ class ArchiveFiles:
         ]
         return [info for _, info in sorted(found, key=lambda each: each[0])]
 
-    def recorded(self, since: InstantTime) -> frozenset[tuple[InstantTime, Action]]:
-        """The instants of the newest file, the only one that a stopped run may have written.
+    def recorded(self, done: Timeline) -> frozenset[tuple[InstantTime, Action]]:
+        """Those in the newest file, the only one that a stopped run may have written.
 
         Cost: reading that file."""
         files = self.listed()
-        return archived_times(self.fs, files[-1].path) if files else frozenset()
+        found = archived_times(self.fs, files[-1].path) if files else frozenset()
+        return found & {(instant.time, instant.action) for instant in done}
 
     def append(self, instants: Iterable[Instant], *, batch: int) -> str:
         """Write completed instants, with all their states, as the next file; returns its path.

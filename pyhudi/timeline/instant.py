@@ -19,7 +19,7 @@ from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import Final
 
-from pyhudi.records import InstantTime
+from pyhudi.records import InstantTime, Position
 
 
 class Action(Enum):
@@ -82,6 +82,13 @@ class Instant:
     @property
     def is_completed(self) -> bool:
         return self.state is State.COMPLETED
+
+    @property
+    def position(self) -> Position:
+        """The position after this completed instant: its completion time, or its time where none
+        is recorded."""
+        assert self.is_completed
+        return Position(self.completed_at or self.time)
 
     def __str__(self) -> str:
         return file_name(self)

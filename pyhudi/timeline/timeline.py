@@ -53,6 +53,12 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.instants)
 
+    def as_when_pending(self, pending: Iterable[Instant]) -> Timeline:
+        """This timeline with these instants pending again, also those that have left it since."""
+        before = {(i.time, _WORDS[i.action]): i for i in pending}
+        now = {(i.time, _WORDS[i.action]): i for i in self} | before
+        return self.holding(now[key] for key in sorted(now))
+
     def where(self, actions: Iterable[Action] | None, *states: State) -> Timeline:
         """Instants of these actions (None: any) in these states (none given: any)."""
         found = self.instants

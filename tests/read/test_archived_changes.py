@@ -11,7 +11,9 @@ from tests.support.foreign import foreign_table
 
 FIRST = "20251021220754468"  # archived, completed 20251021220800401
 SECOND = "20251021220800584"  # archived, completed 20251021220801343
-ACTIVE = "20251021220801442"  # the first active commit, completed 20251021220802386
+SECOND_DONE = "20251021220801343"
+ACTIVE = "20251021220801442"  # the first active commit
+ACTIVE_DONE = "20251021220802386"
 
 
 def changed(root: Path, since: str, until: str | None) -> set[str]:
@@ -25,15 +27,16 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_rows_of_archived_commits_before_the_range_are_left_out(root: Path) -> None:
-    assert changed(root, ACTIVE, "20251021220802472") == {"id1"}
+    assert changed(root, SECOND_DONE, ACTIVE_DONE) == {"id1"}
+    assert changed(root, SECOND, ACTIVE) == {"id1"}, "an instant means the position after it"
     assert changed(root, "20251021220802386", "20251021220803598") == {"id2"}
 
 
 @pytest.mark.parametrize(
     ("since", "until", "ids"),
     [
-        ("000", ACTIVE, {"id3", "id4", "id5", "id6", "id7"}),
-        ("20251021220800401", ACTIVE, {"id6", "id7"}),
+        ("000", SECOND_DONE, {"id3", "id4", "id5", "id6", "id7"}),
+        ("20251021220800401", SECOND_DONE, {"id6", "id7"}),
         ("20251021220800401", "20251021220805633", {"id6", "id7", "id2", "id8"}),
     ],
 )
@@ -56,6 +59,7 @@ def test_a_difference_to_an_archived_moment_knows_its_rows(root: Path) -> None:
     found = table.diff("20251021220800401", "20251021220801343").to_pylist()
     assert sorted(row["record_key"] for row in found) == ["id6", "id7"]
     assert {row["change"] for row in found} == {"insert"}
+    assert table.diff(FIRST, SECOND).num_rows == 2, "instants mean the positions after them"
     updates = table.diff("20251021220801343", "20251021220803598").to_pylist()
     assert sorted((row["record_key"], row["change"]) for row in updates) == [
         ("id1", "update"),

@@ -18,7 +18,7 @@ from tests.support.foreign import expected_rows, foreign_table, row_counts
 
 OPTION = "pyhudi.bootstrap.base.path"
 NEWEST = "20250425132451735"
-BEFORE = "20250425132451000"  # only the bootstrap itself had happened
+BEFORE = "20250425132451600"  # only the bootstrap had completed
 BOOTSTRAPPED = "20250425132451485"  # the bootstrap, by its completion time
 ORIGIN = (
     "/var/folders/s1/qnf5_r9d38d49czkd43_gb_h0000gn/T/junit14988333237673040485/bootstrap_table"

@@ -1,250 +1,213 @@
-"""Slices whose log blocks have positions in the base file: merged without record keys, with the
-result of a merge by key."""
+"""Positions of readers, and instants that are given instead."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable
+import itertools
+import pickle
 from typing import Any
 
-import hypothesis.strategies as st
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
 
-import pyhudi
-from pyhudi.api.option_consistency import with_merge
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import CorruptFileError, UserError
-from pyhudi.formats.log_block import data_block
-from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, read_blocks, write_block
-from pyhudi.formats.record_positions import RecordPositions, read_positions, refers_to
-from pyhudi.merge.merge_cache import OUTCOMES
-from pyhudi.operations.create import NewTable, create
-from pyhudi.options import IndexKind, parse_options
-from pyhudi.records import RECORD_KEY
-from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.properties import TableType
-from tests.support.merge_model import RULES, SCHEMA, Rule
-from tests.support.positioned import add_positions
+from pyhudi.errors import HollowCommitError, UserError
+from pyhudi.options import parse_options
+from pyhudi.read.positions import SnapshotInstant
+from pyhudi.write.write_report import WriteReport
+from tests.support.late_writers import OPTIMISTIC, LateWrite
+from tests.support.versions import end_of, new_table
 
-KEYS = "abcdefgh"
+SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
+NAMES = itertools.count()
+SMALL = {
+    **OPTIMISTIC,
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.metadata.compact.max.delta.commits": "1",
+    "hoodie.metadata.record.index.min.filegroup.count": "1",
+}
+VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
+COMPLETIONS = pytest.mark.parametrize("version", [8, 9])
+KINDS = pytest.mark.parametrize("kind", ["cow", "mor"])
 
 
-def small_rows() -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {
-            "id": st.sampled_from(KEYS),
-            "ts": st.integers(0, 5),
-            "lsn": st.integers(0, 2),
-            "_event_lsn": st.integers(0, 5),
-            "_event_seq": st.builds("{}.{}".format, st.integers(8, 11), st.integers(8, 11)),
-            "_change_operation_type": st.sampled_from([None, "u", "d"]),
-            "Op": st.sampled_from([None, "U", "D"]),
-            "name": st.sampled_from([None, "x", "y"]),
-            "price": st.none() | st.sampled_from([1.0, 2.5]),
-            "tags": st.none() | st.lists(st.sampled_from("pq"), max_size=2),
-            "addr": st.sampled_from([None, {"city": "k", "zip": None}]),
-            "_hoodie_is_deleted": st.sampled_from([None, False, False, True]),
-        }
+def rows(part: str, v: int, *ids: str) -> pa.Table:
+    return pa.table([list(ids), [part] * len(ids), [v] * len(ids)], schema=SCHEMA)
+
+
+def made(version: int, kind: str = "cow", **options: str) -> Table:
+    url = f"memory://positions{next(NAMES)}"
+    return new_table(
+        url, version, SCHEMA, kind=kind, partition_by=("part",), options={**SMALL, **options}
     )
 
 
-STEPS = st.lists(
-    st.lists(small_rows(), min_size=1, max_size=6)
-    | st.lists(st.sampled_from(KEYS), min_size=1, max_size=2),
-    min_size=1,
-    max_size=5,
-)
-READS: list[dict[str, Any]] = [
-    {},
-    {"columns": ["price"]},
-    {"columns": ["name", "ts"], "where": pc.field("ts") > 2},
-    {"columns": ["ts"], "where": pc.field("id") == "b"},
-    {"columns": [RECORD_KEY, "tags"]},
-]
+def again(table: Table, **options: str) -> Table:
+    parsed = parse_options({**SMALL, **options})
+    return Table(table._fs, options=parsed, engine=LocalEngine(1))
 
 
-def made(rule: Rule, log_format: str, index: IndexKind) -> Table:
-    fs = MemoryFileSystem()
-    options = {**rule.table_options, "hoodie.logfile.data.block.format": log_format,
-               "hoodie.metadata.enable": "false"}  # fmt: skip
-    if rule is RULES["debezium mysql"]:  # version 9 prescribes other ordering columns
-        options["hoodie.write.table.version"] = "8"
-    parsed = with_merge(parse_options(options), rule.function)
-    create(fs, NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), (), rule.ordering, parsed,
-                        index))  # fmt: skip
-    return Table(fs, options=parsed, engine=LocalEngine(1))
+def late(table: Table, batch: pa.Table) -> LateWrite:
+    return LateWrite(table._fs, lambda writer: writer.upsert(batch), SMALL)
 
 
-def filled(rule: Rule, log_format: str, steps: list[list[Any]]) -> Table:
-    """A table with most keys in its base file, of several row groups, then each step in logs."""
-    table = made(rule, log_format, IndexKind.BLOOM)
-    first: dict[str, Any] = {"ts": 2, "lsn": 1, "_event_lsn": 2, "_event_seq": "9.9"}
-    rows = [{**first, "id": key, "name": f"base {key}"} for key in KEYS[:-1]]
-    table.insert(pa.Table.from_pylist(rows, SCHEMA))
-    _rewrite_base(table._state().fs, lambda rows: rows)
-    for step in steps:
-        if isinstance(step[0], str):
-            table.delete(keys=step)
-        else:
-            table.upsert(pa.Table.from_pylist(step, SCHEMA))
-    return table
+def values(found: Any) -> dict[str, int]:
+    return {row["id"]: row["v"] for row in found.to_arrow().to_pylist()}
 
 
-def reads(table: Table) -> list[pa.Table]:
-    found = []
-    for how in READS:
-        OUTCOMES.clear()
-        found.append(table.scan(**how).to_arrow())
-    found.append(table.scan(columns=["price"]).to_arrow())
-    return found
+@pytest.mark.parametrize(("version", "kind"), [(8, "mor"), (9, "cow")])
+def test_a_late_commit_is_found_when_archival_has_taken_it_first(version: int, kind: str) -> None:
+    table = made(version, kind)
+    table.upsert(rows("x", 0, "a"))
+    writer = late(table, rows("late", 1, "l"))
+    for v in range(5):
+        table.upsert(rows("x", v, f"b{v}"))
+    position = table.position()
+    assert writer.complete() is not None
+    for v in range(6):
+        table.upsert(rows("x", v, "c"))
+        assert values(again(table).changes(position, columns=["id", "v"])) == {"l": 1, "c": v}
+    assert len(table.timeline.commits) < 8, "the late commit is archived"
+    found = again(table).changes(position, table.position(), columns=["id"]).to_arrow()
+    assert sorted(found["id"].to_pylist()) == ["c", "l"]
 
 
-@pytest.mark.parametrize("name", RULES)
-@given(steps=STEPS, log_format=st.sampled_from(["parquet", "avro"]))
-@settings(max_examples=8, deadline=None)
-def test_a_merge_by_position_equals_a_merge_by_key(
-    name: str, steps: list[list[Any]], log_format: str
+@COMPLETIONS
+def test_rows_of_archived_commits_do_not_come_back_behind_a_savepoint(version: int) -> None:
+    table = made(version, **{"hoodie.archive.beyond.savepoint": "true"})
+    table.upsert(rows("x", 0, *(f"k{n}" for n in range(20))))
+    table.savepoint("keep")
+    reports = [table.upsert(rows("x", 1, f"k{n}")) for n in range(14)]
+    assert len(table.timeline.commits) < 8 and table.savepoints()
+    assert values(table.changes(end_of(reports[-2]), columns=["id", "v"])) == {"k13": 1}
+    assert values(table.changes(reports[-4].instant, columns=["id", "v"])) == {
+        "k11": 1, "k12": 1, "k13": 1,
+    }  # fmt: skip
+
+
+def _overlapping(version: int, kind: str) -> tuple[Table, WriteReport, WriteReport]:
+    """A table with a late commit, which began before another and completed after it."""
+    table = made(version, kind)
+    table.upsert(rows("x", 0, "a"))
+    writer = late(table, rows("late", 1, "l"))
+    other = table.upsert(rows("x", 1, "b"))
+    report = writer.complete()
+    assert report is not None and str(report.instant) < str(other.instant)
+    return table, report, other
+
+
+@COMPLETIONS
+@KINDS
+def test_an_instant_means_the_position_after_it(version: int, kind: str) -> None:
+    table, report, other = _overlapping(version, kind)
+    for since in (other.instant, other.completed_at):
+        assert values(table.changes(since, columns=["id", "v"])) == {"l": 1}
+        assert table.diff(since)["record_key"].to_pylist() == ["l"]
+        assert table.diff(since, report.instant)["record_key"].to_pylist() == ["l"]
+        assert values(table.scan(["id", "v"], as_of=since)) == {"a": 0, "b": 1}
+    for since in (report.instant, report.completed_at):
+        assert not values(table.changes(since, columns=["id", "v"]))
+        assert values(table.scan(["id", "v"], as_of=since)) == {"a": 0, "b": 1, "l": 1}
+    assert [row["row"]["v"] for row in table.history("l").to_pylist()] == [1]
+    assert table.position() == report.completed_at
+
+
+@VERSIONS
+def test_a_difference_is_that_of_the_snapshots_at_its_instants(version: int) -> None:
+    table = made(version, **{"hoodie.clean.automatic": "false"})
+    reports = [table.upsert(rows("x", v, *ids)) for v, ids in enumerate(["ab", "bc", "cd"])]
+    for first, second in itertools.permutations(reports, 2):
+        before, after = (values(table.scan(["id", "v"], as_of=r.instant)) for r in (first, second))
+        found = table.diff(first.instant, second.instant).to_pylist()
+        changed = {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}
+        assert {row["record_key"] for row in found} == changed
+
+
+@VERSIONS
+@KINDS
+def test_a_pipeline_that_starts_again_during_a_pending_write_misses_nothing(
+    version: int, kind: str
 ) -> None:
-    by_key = filled(RULES[name], log_format, steps)
-    original = MemoryFileSystem(by_key._state().fs.store.copy())  # type: ignore[attr-defined]
-    rule = RULES[name]
-    again = Table(
-        original,
-        options=with_merge(parse_options(rule.table_options), rule.function),
-        engine=LocalEngine(1),
-    )
-    add_positions(by_key, instant="20200101000000000")  # of another file: records in new order
-    add_positions(again)
-    for want, found in zip(reads(by_key), reads(again), strict=True):
-        assert found.equals(want)
+    table = made(version, kind)
+    assert table.position() == "00000000000000"
+    assert again(table).scan(as_of=table.position()).count() == 0
+    table.upsert(rows("x", 0, "a"))
+    writer = late(table, rows("late", 1, "l"))
+    table.upsert(rows("x", 1, "b"))
+    position = table.position()
+    found = values(table.scan(["id", "v"], as_of=position))
+    writer.complete()
+    table.upsert(rows("x", 2, "c"))
+    found |= values(again(table).changes(position, table.position(), columns=["id", "v"]))
+    assert found == {"a": 0, "b": 1, "l": 1, "c": 2}
 
 
-def with_updates(log_format: str = "parquet") -> tuple[Table, MemoryFileSystem]:
-    table = filled(RULES["event time"], log_format, [])
-    for number, ids in enumerate(["abc", "cde", "b"]):
-        rows = [{"id": key, "ts": 9 - number * 3, "name": f"new {number}"} for key in ids]
-        table.upsert(pa.Table.from_pylist(rows, SCHEMA))
-    table.delete(keys=["e"])
-    fs = table._state().fs
-    assert isinstance(fs, MemoryFileSystem)
-    return table, fs
+def test_the_first_write_of_a_table_is_not_missed() -> None:
+    """At version 6 the position is before the pending write, which is the oldest of all."""
+    table = made(6)
+    writer = late(table, rows("late", 1, "l"))
+    table.upsert(rows("x", 1, "b"))
+    position = table.position()
+    assert table.scan(as_of=position).count() == 0
+    with pytest.raises(HollowCommitError):
+        table.changes(position).to_arrow()
+    writer.complete()
+    assert values(again(table).changes(position, columns=["id", "v"])) == {"l": 1, "b": 1}
 
 
-def names(table: Table) -> list[str | None]:
-    OUTCOMES.clear()
-    return sorted(table.scan(columns=["name"]).to_arrow().column("name").to_pylist())
+@VERSIONS
+@KINDS
+def test_a_pin_is_the_same_snapshot_for_ever(version: int, kind: str) -> None:
+    table = made(version, kind)
+    table.upsert(rows("late", 0, "l0"))
+    writer = late(table, rows("late2", 9, "l1"))
+    table.upsert(rows("x", 1, "b"))
+    expected = {"l0": 0, "b": 1}
+    with table.pin_snapshot() as pin:
+        planned = table.scan(["id", "v"], as_of=pin.instant)
+        for as_of in (pin.instant, pin.name, pickle.loads(pickle.dumps(pin.instant))):
+            assert values(table.scan(["id", "v"], as_of=as_of)) == expected
+        assert writer.complete() is not None
+        for v in range(6):
+            table.upsert(rows("x", v, f"c{v}"))
+        for as_of in (pin.instant, pin.name, pickle.loads(pickle.dumps(pin.instant))):
+            assert values(again(table).scan(["id", "v"], as_of=as_of)) == expected
+        assert values(planned) == expected
+        with again(table).pin_snapshot(pin.name) as other:
+            assert values(table.scan(["id", "v"], as_of=other.instant)) == expected
+    with pytest.raises(UserError, match="not pinned any more"):
+        table.scan(as_of=pin.name).to_arrow()
 
 
-WANT = ["base f", "base g", "new 0", "new 0", "new 0", "new 1"]
+def test_the_instant_of_a_snapshot_is_text() -> None:
+    instant = SnapshotInstant("20260101000000000")
+    assert instant == "20260101000000000" and f"{instant}" == "20260101000000000"
 
 
-@pytest.mark.parametrize("log_format", ["parquet", "avro"])
-def test_the_keys_of_the_base_file_are_not_looked_at(log_format: str) -> None:
-    """With other keys in the base file a merge by key would find none of them."""
-    table, fs = with_updates(log_format)
-    assert names(table) == WANT
-    assert add_positions(table) == 4
-    _rename_keys(fs)
-    assert names(table) == WANT
+@COMPLETIONS
+def test_a_restore_does_not_pass_a_late_commit_that_is_archived(version: int) -> None:
+    table = made(version)
+    table.upsert(rows("x", 0, "a"))
+    writer = late(table, rows("late", 1, "l"))
+    target = table.upsert(rows("x", 1, "b"))
+    table.savepoint("here", instant=target.instant)
+    report = writer.complete()
+    assert report is not None
+    options = {"hoodie.archive.beyond.savepoint": "true"}
+    for v in range(12):
+        again(table, **options).upsert(rows("x", v, "c"))
+    assert report.instant in table.archived_timeline.times
+    with pytest.raises(UserError, match="archived and cannot be undone"):
+        table.restore(target.instant)
 
 
-def test_positions_in_another_base_file_are_not_used() -> None:
-    table, fs = with_updates()
-    add_positions(table, instant="20200101000000000")
-    assert names(table) == WANT
-    _rename_keys(fs)
-    assert len(names(table)) > len(WANT)
-
-
-def _rename_keys(fs: MemoryFileSystem) -> None:
-    def renamed(rows: pa.Table) -> pa.Table:
-        others = pa.array([f"other {number}" for number in range(rows.num_rows)])
-        at = rows.schema.get_field_index(RECORD_KEY)
-        return rows.set_column(at, rows.schema.field(at), others)
-
-    _rewrite_base(fs, renamed)
-
-
-def _rewrite_base(fs: Any, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Rewrite the only base file, in row groups of three rows."""
-    (path,) = [p for p in fs.store.files if p.endswith(".parquet") and ".hoodie" not in p]
-    rows = change(pq.read_table(pa.BufferReader(fs.read(path))))
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, rows.schema) as writer:
-        writer.write_table(rows, row_group_size=3)
-        writer.add_key_value_metadata(pq.read_metadata(pa.BufferReader(fs.read(path))).metadata)
-    fs.replace(path, sink.getvalue().to_pybytes())
-
-
-@pytest.mark.parametrize(
-    "damaged",
-    ["not base64!", "AAAA", base64.b64encode(b"\1" * 40).decode(),
-     "AQAAAAAAAAAAAAAAOjAAAAEAAAAAAAAAEAAAAAAA",  # one row
-     "AQAAAAAAAAAAAAAAOjAAAAEAAAAAAAIAEAAAAAoACwAMAA=="],  # rows 10 to 12
-)  # fmt: skip
-def test_damaged_positions_are_merged_by_key(damaged: str) -> None:
-    table, fs = with_updates()
-    add_positions(table)
-    logs = [name for name in fs.store.files if ".log." in name and ".hoodie/" not in name]
-    data = fs.read(logs[0])
-    (block,) = read_blocks(fs.open(logs[0]), path=logs[0])
-    header = {HeaderKey(key): text for key, text in block.header.items()}
-    header[HeaderKey.RECORD_POSITIONS] = damaged
-    content = data[block.content_offset : block.content_offset + block.content_length]
-    fs.replace(logs[0], write_block(block.kind, header, content))
-    assert names(table) == WANT
-
-
-def test_a_block_has_one_position_for_each_record() -> None:
-    rows = pa.table({"id": ["a", "b"]})
-    schema = '{"type":"record","name":"r","fields":[{"name":"id","type":["null","string"]}]}'
-
-    def block_with(positions: list[int]) -> LogBlock:
-        placed = RecordPositions("7", np.array(positions))
-        data = data_block(
-            rows, kind=BlockKind.AVRO, instant="8", avro_schema=schema, positions=placed
-        )
-        fs = MemoryFileSystem()
-        fs.create("x", data)
-        return read_blocks(fs.open("x"), path="x")[0]
-
-    block = block_with([3, 70000])
-    assert refers_to(block, "7") and not refers_to(block, "8")
-    assert read_positions(block, count=2, path="x").tolist() == [3, 70000]
-    for count in (1, 3):
-        with pytest.raises(CorruptFileError):
-            read_positions(block, count=count, path="x")
-    with pytest.raises(UserError, match="one position for each record"):
-        block_with([3])
-    with pytest.raises(UserError, match="ascending"):
-        block_with([4, 3])
-
-
-def test_tables_of_apache_hudi_are_merged_by_their_positions(tmp_path: Any) -> None:
-    """Every block of these tables that has positions names rows with the keys of its records."""
-    from pyhudi.formats.base_file import read_base
-    from pyhudi.formats.log_block import data_batches
-    from tests.read.test_capture import unzipped
-
-    found = 0
-    for name in ("mor_partial_v8", "mor_partial_v9", "cdc_mor_v9_both", "arch_mor_v9"):
-        root, _ = unzipped(name, tmp_path)
-        state = pyhudi.open_table(root)._state()
-        for slice_ in state.view().latest_slices():
-            for log in slice_.logs:
-                file = state.fs.open(log.path)
-                for block in read_blocks(file, path=log.path):
-                    if slice_.base is None or not refers_to(block, slice_.base.name.instant):
-                        continue
-                    keys = read_base(state.fs, slice_.base.path, columns=[RECORD_KEY]).column(0)
-                    rows = data_batches(block, file, path=log.path).column(RECORD_KEY)
-                    at = read_positions(block, count=len(rows), path=log.path)
-                    assert keys.take(pa.array(at)).to_pylist() == rows.to_pylist()
-                    found += 1
-    assert found
+@VERSIONS
+def test_captured_changes_do_not_come_back_behind_a_savepoint(version: int) -> None:
+    table = made(version, **{"hoodie.table.cdc.enabled": "true"})
+    first = table.upsert(rows("x", 0, "a"))
+    table.savepoint("keep")
+    table.upsert(rows("x", 1, "b"))
+    found = table.capture(end_of(first)).to_pylist()
+    assert [row["after"]["id"] for row in found] == ["b"]

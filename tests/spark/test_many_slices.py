@@ -82,7 +82,8 @@ def test_small_slices_share_tasks_of_like_size(tables: dict[str, Path]) -> None:
     opened = [item for part in packed_groups(groups, pickle) for item in _opened(part)]
     paths = {item.task.slice.base.path for item in opened}
     assert paths == {task.slice.base.path for task in plan.tasks if task.slice.base}
-    assert slice_groups(work[:2], parallelism=4) == [work[:1], work[1:2]]
+    two = slice_groups(work[:2], parallelism=4)  # the larger one first: sizes vary by some bytes
+    assert two in ([work[:1], work[1:2]], [work[1:2], work[:1]])
     assert slice_groups([], parallelism=4) == []
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pyhudi.errors import StorageError
 from pyhudi.layouts.v6 import V6
 from pyhudi.layouts.v8 import V8
 from pyhudi.layouts.v9 import V9
 from pyhudi.records import InstantTime
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.timeline.clock import format_instant
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.instant_files import TimelineLog
@@ -46,3 +48,36 @@ def test_commits_are_written_as_avro(layout: object) -> None:
     content = TimelineLog(MemoryFileSystem(), layout=layout).encode(CommitMetadata())
     assert is_avro(content)
     assert not is_avro(TimelineLog(MemoryFileSystem(), layout=V6).encode(CommitMetadata()))
+
+
+class _Refusing(MemoryFileSystem):
+    """Refuses the first completed file."""
+
+    def create(self, path: str, data: bytes, *, durable: bool = True) -> bool:
+        if "_" in path.rpartition("/")[2] and not getattr(self, "refused", False):
+            self.refused = True
+            raise StorageError("no answer", retryable=True)
+        return super().create(path, data, durable=durable)
+
+
+def test_a_repeated_completion_is_after_what_has_completed_meanwhile() -> None:
+    """A reader that has seen the other commit goes on after it."""
+    fs = _Refusing()
+    mine = TimelineLog(fs, layout=V9, zone=UTC, clock=lambda: NOW)
+    begun = mine.start(mine.request(Action.COMMIT))
+    with pytest.raises(StorageError):
+        mine.complete(begun, b"x")
+    other = TimelineLog(fs, layout=V9, zone=UTC, clock=lambda: NOW)
+    first = other.complete(other.start(other.request(Action.COMMIT)), b"x")
+    again = mine.complete(begun, b"x")
+    assert again.position > first.position
+
+
+def test_a_writer_that_only_reads_the_clock_is_later_than_a_completed_commit() -> None:
+    """A completion time ahead of the clock is waited for."""
+    fs = MemoryFileSystem()
+    log = TimelineLog(fs, layout=V9, zone=UTC)
+    soon = format_instant(datetime.now(UTC) + timedelta(seconds=0.4), UTC)
+    begun = log.start(log.request_at(soon, Action.COMMIT))
+    done = log.complete(begun, b"x")
+    assert format_instant(datetime.now(UTC), UTC) > done.position > soon

@@ -31,6 +31,7 @@ from pyhudi.timeline.history.rows import ROWS, read_history_file, write_history_
 from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.timeline.instant import Action, Instant, State, file_name
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.timeline import Timeline
 from tests.support.filesystems import OpenCountingFileSystem, every_stop, tree
 from tests.support.golden import unzipped
 
@@ -75,7 +76,7 @@ def history(fs: FileSystem) -> HistoryFiles:
 def archive(fs: FileSystem, instants: list[Instant], rules: ServiceOptions = FEW) -> int:
     """One run of archival, as the service does it."""
     files = history(fs)
-    there = files.recorded(min(instants).time)
+    there = files.recorded(Timeline.of(instants))
     fresh = [i for i in instants if (i.time, i.action) not in there]
     if fresh:
         files.append(fresh, batch=2)

@@ -36,7 +36,7 @@ from pyhudi.read.changes.snapshot_diff import (
 )
 from pyhudi.read.scan_tasks import ReadTask
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import META_COLUMNS, FileGroupId, InstantTime
+from pyhudi.records import META_COLUMNS, FileGroupId, Position
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.cdc_properties import CdcMode, cdc_mode
 from pyhudi.timeline.commit_metadata import CommitMetadata
@@ -77,9 +77,13 @@ def capture_rows(state: TableState, changes: ChangeRange, *, engine: Engine) -> 
             raise SnapshotExpiredError(
                 "commits of this range have been archived",
                 since=window.since,
-                hint="start at a later instant",
+                hint="start at a later position",
             )
-        commits = tuple((i, state.log.commit(i)) for i in window.state.timeline.commits)
+        commits = tuple(
+            (instant, state.log.commit(instant))
+            for instant in window.state.timeline.commits
+            if instant.position > window.since
+        )
     found = [
         _commit_changes(state, instant, commit, values, engine)
         for instant, commit in commits
@@ -106,7 +110,7 @@ def _commit_changes(
     rows = engine.run(read_cdc_log, [task for _, task in logged], label="cdc") if logged else []
     rest = commit.groups - logged_groups
     if rest:
-        at = instant.completed_at or instant.time
+        at = instant.position
         spec = diff_spec(state, state.schema(), values.names, None)
         old = tasks_at(state, _just_before(at), frozenset(rest), spec)
         new = tasks_at(state, at, frozenset(rest), spec)
@@ -136,7 +140,7 @@ def _check_present(
                 "a file that a commit of the range wrote no longer exists",
                 instant=instant.time,
                 path=stat.path,
-                hint="start at a later instant",
+                hint="start at a later position",
             )
 
 
@@ -151,8 +155,8 @@ def _logs(
             yield stat.group, CdcTask(state.fs, path, stat.partition, values)
 
 
-def _just_before(time: InstantTime) -> InstantTime:
-    return InstantTime(str(int(time) - 1).zfill(len(time)))
+def _just_before(position: Position) -> Position:
+    return Position(str(int(position) - 1).zfill(len(position)))
 
 
 def read_cdc_log(task: CdcTask) -> pa.Table:
@@ -162,7 +166,9 @@ def read_cdc_log(task: CdcTask) -> pa.Table:
             blocks = [b for b in read_blocks(file, path=task.path) if b.kind is BlockKind.CDC]
             parts = [data_batches(block, file, path=task.path) for block in blocks]
     except FileMissingError as missing:
-        raise SnapshotExpiredError("a CDC log has been cleaned", path=task.path) from missing
+        raise SnapshotExpiredError(
+            "a CDC log has been cleaned", path=task.path, hint="start at a later position"
+        ) from missing
     schema = capture_schema(task.values)
     return pa.concat_tables([schema.empty_table(), *(_as_captured(p, task) for p in parts)])
 

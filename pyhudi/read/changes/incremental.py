@@ -3,12 +3,15 @@
     since            until
       |  T1  T2  T3   |        rows of the snapshot at `until` whose commit is T1, T2 or T3
 
-since is exclusive, until inclusive.  Layout 1 compares instants, layout 2 completion times.
+since is exclusive, until inclusive.  Both are positions: completion times, in layout 1 instants.
+A range holds the commits whose positions are in it, also archived ones: archival goes by instants,
+so a commit that began early and completed late can be archived before others that completed before.
 
 The cost depends on the commits in the range, not on the size of the table: their metadata names the
-file groups and, for a copy-on-write table, the exact files; nothing is listed.  Only a range that
-reaches back into the archive reads all file groups; in layout 2 those of the newest snapshot, as
-Apache Hudi 1.2.0 does, so that rows that later commits have overwritten are left out.
+file groups and, for a copy-on-write table, the exact files; nothing is listed.  Layout 2 also reads
+the instants of the archive, once.  Only a range that begins before the active timeline reads all
+file groups; in layout 2 those of the newest snapshot, as Apache Hudi 1.2.0 does, so that rows that
+later commits have overwritten are left out.
 
 A hollow commit (hole) is a write that is still pending before a completed one.  When it completes,
 its rows belong to an instant that readers have already passed.  FAIL rejects such a range, BLOCK
@@ -21,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import tzinfo
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
@@ -32,10 +34,12 @@ from pyhudi.filenames import BaseFileName, parse_data_file
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.payload_classes import Keeps
 from pyhudi.options import HollowCommitPolicy
+from pyhudi.read.positions import as_position
+from pyhudi.read.skipping.predicates import both
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.read.time_travel import PointInTime, as_bound
-from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime
-from pyhudi.table.file_group_view import DataFile, FileSlice
+from pyhudi.read.time_travel import PointInTime
+from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime, Position
+from pyhudi.table.file_group_view import DataFile, FileSlice, Visibility
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMMITS, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -65,20 +69,18 @@ class ChangeRange:
 class ChangeWindow:
     """A range, resolved against the timeline.
 
-    state: the table as visible to the range.  until: the end of the range where `state` is that of
-    an earlier moment, else None.  limit: the newest visible instant.  commits: those
-    in the range, oldest first; None where some of them may be archived.  where: the filter for
-    rows of the range if `reaches_archive`; None: all rows.
+    state: the table as visible to the range.  limit: the newest visible instant.  commits: those
+    in the range, in the order of their positions; None where they may be archived or unknown.
+    where: the filter for rows of the range if `reaches_archive`; None: all rows.
     """
 
     state: TableState
-    since: InstantTime
+    since: Position
     limit: InstantTime | None
     commits: tuple[tuple[Instant, CommitMetadata], ...] | None
     partitions: str | None = None
     where: pc.Expression | None = None
     reaches_archive: bool = False
-    until: InstantTime | None = None
 
     def allows(self, partition: str) -> bool:
         return self.partitions is None or fnmatchcase(partition, self.partitions)
@@ -105,11 +107,7 @@ class ChangeWindow:
         """The filter that selects the rows of the range from the snapshot at `limit`; None: all."""
         if self.reaches_archive:
             return self.where
-        wheres = _commit_filter(self.state, self.since, self.limit)
-        result: pc.Expression | None = None
-        for where in wheres:
-            result = where if result is None else result & where
-        return result
+        return _commit_filter(self.state, self.since, self.limit)
 
     def written_slices(self) -> list[FileSlice] | None:
         """The newest base files that the commits wrote, from their metadata alone.
@@ -165,10 +163,10 @@ class ChangeWindow:
         return found
 
 
-def check_range(since: PointInTime, until: PointInTime | None, zone: tzinfo | None) -> None:
+def check_range(state: TableState, since: PointInTime, until: PointInTime | None) -> None:
     """Raise UserError for bounds that are no times, and a range that ends before it begins."""
-    first = as_bound(since, zone)
-    if until is not None and first > as_bound(until, zone):
+    first = as_position(state, since)
+    if until is not None and first > as_position(state, until):
         raise UserError(
             "the range of changes ends before it begins", since=since, until=until,
             hint="since is exclusive, until inclusive",
@@ -182,10 +180,10 @@ def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
     """
     if not state.config.has_meta_columns:
         raise UserError("changes need the meta columns, which this table does not store")
-    since = as_bound(changes.since, state.zone)
-    until = None if changes.until is None else as_bound(changes.until, state.zone)
+    since = as_position(state, changes.since)
+    until = None if changes.until is None else as_position(state, changes.until)
     if _reaches_archive(state, since, until):
-        where = _archived_filter(state, since, until)
+        where = range_filter(state, changes)
         return ChangeWindow(state, since, None, None, changes.partitions, where, True)
     moment, limit = (state, None) if until is None else state.until(until)
     limit = _before_hollow_commits(moment, changes.hollow_commits, limit)
@@ -195,60 +193,54 @@ def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
         limit,
         commits_between(moment, since, limit),
         changes.partitions,
-        until=None if moment is state else until,
     )
+
+
+def _reaches_archive(state: TableState, since: Position, until: Position | None) -> bool:
+    """Whether a range that begins before the active timeline has archived commits (layout 2).
+
+    Commits that a savepoint retains do not begin the timeline."""
+    if not state.log.layout.has_completion_times:
+        return False
+    start = Visibility.of(state.timeline).start
+    active = [i.position for i in state.timeline.commits if start is not None and i.time >= start]
+    if not active or since >= min(active):
+        return False
+    archived = (i for i in state.commits if i.time not in state.timeline.times)
+    return any(i.position > since and (until is None or i.position <= until) for i in archived)
 
 
 def range_filter(state: TableState, changes: ChangeRange) -> pc.Expression | None:
     """The filter that selects the rows of a range from the newest snapshot; None: all."""
     if not state.log.layout.has_completion_times:
         return open_window(state, changes).filter()
-    until = None if changes.until is None else as_bound(changes.until, state.zone)
-    return _archived_filter(state, as_bound(changes.since, state.zone), until)
-
-
-def _reaches_archive(state: TableState, since: InstantTime, until: InstantTime | None) -> bool:
-    """Whether an archived commit completed in the range (layout 2)."""
-    return state.is_archived(since) and any(
-        done > since and (until is None or done <= until)
-        for done in state.archive.completions.values()
-    )
-
-
-def _archived_filter(
-    state: TableState, since: InstantTime, until: InstantTime | None
-) -> pc.Expression | None:
-    """Rows of commits that completed after `since` up to `until`, archived ones included.
-
-    Commits that are no longer in the archive are older than all commits in it.
-    """
-    archived = state.archive.completions
-    active = {i.time: i.completed_at or i.time for i in state.timeline.commits}
-    others = [
-        time
-        for time, done in {**archived, **active}.items()
-        if done <= since or (until is not None and done > until)
-    ]
-    time = pc.field(COMMIT_TIME)
-    where = ~time.isin(pa.array(others, pa.string())) if others else None
-    if any(done <= since for done in archived.values()):
-        return where & (time >= min(archived))
-    return where
+    since = as_position(state, changes.since)
+    until = None if changes.until is None else as_position(state, changes.until)
+    later = [i.time for i in state.commits if until is not None and i.position > until]
+    where = ~pc.field(COMMIT_TIME).isin(pa.array(later, pa.string())) if later else None
+    return both(where, _commit_filter(state, since, None))
 
 
 def commits_between(
-    state: TableState, since: InstantTime, limit: InstantTime | None
+    state: TableState, since: Position, limit: InstantTime | None
 ) -> tuple[tuple[Instant, CommitMetadata], ...] | None:
-    """Completed commits after `since` up to `limit`, oldest first, with their metadata; None
-    where some of them may be archived."""
-    visibility = state.visibility(limit=limit)
-    if visibility.start is None or since < visibility.start:
+    """Completed commits after `since` up to `limit` with their metadata, in the order of their
+    positions; None where older ones than all known commits may be among them."""
+    if not _is_known(state, since, limit):
         return None
-    return tuple(
-        (instant, state.log.commit(instant))
-        for instant in state.timeline.commits
-        if (instant.completed_at or instant.time) > since and visibility.sees(instant.time)
-    )
+    seen = state.visibility(limit=limit)
+    found = [i for i in state.commits if i.position > since and seen.sees(i.time)]
+    active = state.timeline.times
+    archived = state.archive.metadata_of([i for i in found if i.time not in active])
+    return tuple((i, archived.get(i.time) or state.log.commit(i)) for i in found)
+
+
+def _is_known(state: TableState, since: Position, limit: InstantTime | None) -> bool:
+    """Whether every commit after `since` is among `state.commits`."""
+    if state.log.layout.has_completion_times:
+        return bool(state.commits) and since >= state.commits[0].position
+    start = state.visibility(limit=limit).start
+    return start is not None and since >= start
 
 
 def _before_hollow_commits(
@@ -293,19 +285,18 @@ def _first_hollow_commit(
 
 
 def _commit_filter(
-    state: TableState, since: InstantTime, until: InstantTime | None
-) -> list[pc.Expression]:
-    """Filters for rows of commits after `since` (completed after it, if that is recorded)."""
+    state: TableState, since: Position, limit: InstantTime | None
+) -> pc.Expression | None:
+    """The filter for rows of commits after `since` that the state sees; None: all of its rows."""
     time = pc.field(COMMIT_TIME)
     if not state.log.layout.has_completion_times:
         later = time > since
-        return [later if until is None else later & (time <= until)]
-    before = [i.time for i in state.timeline.commits if (i.completed_at or i.time) <= since]
-    filters = [~time.isin(before)] if before else []
-    start = state.start
-    if start is not None and (since >= start or state.archive.has_commits):
-        filters.append(time >= start)  # no archived commit is in the range
-    return filters
+        return later if limit is None else later & (time <= limit)
+    if not _is_known(state, since, limit):
+        return None
+    times = sorted(i.time for i in state.commits if i.position > since)
+    among = time.isin(pa.array(times, pa.string()))
+    return among & (time >= times[0]) & (time <= times[-1]) if times else among
 
 
 def _is_determined_by_range(rules: MergeRules) -> bool:

@@ -26,7 +26,7 @@ def against_before(
     moment, limit = window.state.until(window.since)
     view = moment.view(partitions=partitions, limit=limit)
     groups = frozenset({task.slice.group for task in tasks} | window.replaced)
-    check_not_expired(state, view, limit, until=window.since, groups=groups)
+    check_not_expired(state, moment, view, limit, groups=groups)
     found = []
     for task in tasks:
         slices = _before(view, task.slice.group, window.replaced)

@@ -20,14 +20,15 @@ from pyhudi.errors import UserError
 from pyhudi.read.changes.before_after import DELETE, INSERT, KEY, PARTITION, change_schema, changed
 from pyhudi.read.changes.incremental import commits_between
 from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.positions import as_position
 from pyhudi.read.scan_plan import ScanRequest, columns_of, named_columns
 from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.snapshot_availability import check_not_expired
 from pyhudi.read.sql.sql_filter import Filter, as_filter
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.read.time_travel import PointInTime, as_bound
-from pyhudi.records import META_COLUMNS, FileGroupId, InstantTime
+from pyhudi.read.time_travel import PointInTime
+from pyhudi.records import META_COLUMNS, FileGroupId, Position
 from pyhudi.table.file_group_view import TableView
 
 WITHOUT_CHANGES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
@@ -48,8 +49,8 @@ def diff_rows(
     Returns [record_key, partition_path, change, before, after], see `before_after.changed`;
     always from `a` to `b`, also where `a` is later.  Raises SnapshotExpiredError, UserError.
     """
-    first = as_bound(a, state.zone)
-    second = None if b is None else as_bound(b, state.zone)
+    first = as_position(state, a)
+    second = None if b is None else as_position(state, b)
     schema = state.schema()
     names = columns_of(schema, ScanRequest(columns=columns, with_meta=False))
     if any(name in META_COLUMNS for name in names):
@@ -131,9 +132,9 @@ def diff_spec(
 
 
 def _groups_between(
-    state: TableState, first: InstantTime, second: InstantTime | None
+    state: TableState, first: Position, second: Position | None
 ) -> frozenset[FileGroupId] | None:
-    """File groups whose rows may differ between the two instants; None: any."""
+    """File groups whose rows may differ between the two positions; None: any."""
     since, until = (first, second) if second is None or first <= second else (second, first)
     moment, limit = state, None
     if until is not None:
@@ -151,16 +152,16 @@ def _groups_between(
 
 def tasks_at(
     state: TableState,
-    time: InstantTime | None,
+    position: Position | None,
     groups: frozenset[FileGroupId] | None,
     spec: SliceSpec,
 ) -> dict[FileGroupId, ReadTask]:
-    """The read tasks of a reader at `time` (None: now) for these groups (None: all)."""
-    moment, limit = (state, None) if time is None else state.until(time)
+    """The read tasks of a reader at a position (None: now) for these groups (None: all)."""
+    moment, limit = (state, None) if position is None else state.until(position)
     partitions = None if groups is None else sorted({g.partition for g in groups})
     view: TableView = moment.view(partitions=partitions, limit=limit)
-    if time is not None:
-        check_not_expired(state, view, limit, until=time, groups=groups)
+    if position is not None:
+        check_not_expired(state, moment, view, limit, groups=groups)
     seen = replace(spec, visibility=view.visibility)
     return {
         file_slice.group: ReadTask(

@@ -41,6 +41,8 @@ def split_batches(work: SplitWork, batches: Batches) -> Iterator[pa.RecordBatch]
 
 def _check(rejected: RejectedRows) -> None:
     found = rejected.take()
+    if rejected.error is not None:
+        raise rejected.error
     if found.num_rows:
         first = found.slice(0, 1).to_pylist()[0]
         raise BadRowsError(

@@ -31,10 +31,14 @@ class TimelineHistory:
     with the newest version.  Raises CorruptFileError for invalid files.
     """
 
-    def __init__(self, fs: FileSystem, folder: str) -> None:
+    def __init__(
+        self, fs: FileSystem, folder: str, *, previous: TimelineHistory | None = None
+    ) -> None:
+        """previous: of the same folder, read earlier; what it has read of files is used again."""
         self._fs = fs
         self._folder = folder
         self._loaded: Manifest | None = None
+        self._known: dict[HistoryFile, tuple[Instant, ...]] = previous._known if previous else {}
         self.completions: Mapping[InstantTime, InstantTime] = _Completions(self)
 
     @property
@@ -47,13 +51,34 @@ class TimelineHistory:
         self, since: InstantTime | None = None, until: InstantTime | None = None
     ) -> list[Instant]:
         """Archived instants of any action from `since` to `until`, in time order, each once."""
-        found: dict[tuple[str, str], Instant] = {}
+        found: dict[tuple[str, str, str], Instant] = {}
         for table in self._read(INSTANT, since, until):
             for times in zip(*(table[name].to_pylist() for name in INSTANT), strict=True):
                 instant = _instant(*times)
                 if instant is not None:
-                    found.setdefault((instant.time, instant.action.value), instant)
+                    key = instant.time, instant.action.value, instant.completed_at or ""
+                    found.setdefault(key, instant)
         return [found[key] for key in sorted(found) if _within(found[key].time, since, until)]
+
+    def commits(self) -> list[Instant]:
+        """Every archived commit, in time order.  A file is read once."""
+
+        def read(manifest: Manifest) -> list[Instant]:
+            new = [file for file in manifest.files if file not in self._known]
+            self._known |= {file: tuple(self._commits_of(file)) for file in new}
+            return [commit for file in manifest.files for commit in self._known[file]]
+
+        found: dict[InstantTime, Instant] = {}
+        for commit in self.in_one_version(read):
+            found.setdefault(commit.time, commit)
+        return [found[time] for time in sorted(found)]
+
+    def _commits_of(self, file: HistoryFile) -> Iterator[Instant]:
+        for table in self.tables(file, INSTANT):
+            for times in zip(*(table[name].to_pylist() for name in INSTANT), strict=True):
+                instant = _instant(*times)
+                if instant is not None and instant.action in COMMITS:
+                    yield instant
 
     def contents(
         self, since: InstantTime | None = None, until: InstantTime | None = None

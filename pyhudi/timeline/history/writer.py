@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import TEMP, join
 from pyhudi.options import ServiceOptions
-from pyhudi.records import InstantTime
+from pyhudi.records import InstantTime, is_before_all
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.commit_avro import to_avro
@@ -44,6 +44,7 @@ from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, Action, Instant, Stat
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import is_avro, read_commit
 from pyhudi.timeline.state_files import remove_archived, state_files
+from pyhudi.timeline.timeline import Timeline
 
 _PLANNED: Final = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION})
 _REPLACING: Final = frozenset({Action.REPLACE_COMMIT, Action.CLUSTERING})
@@ -59,10 +60,21 @@ class HistoryFiles:
         self.fs: FileSystem = log.fs
         self._folder = folder
 
-    def recorded(self, since: InstantTime) -> frozenset[tuple[InstantTime, Action]]:
-        """The archived instants from `since` on.  Cost: the files that may hold one."""
-        found = TimelineHistory(self.fs, self._folder).instants(since)
-        return frozenset((instant.time, instant.action) for instant in found)
+    def recorded(self, done: Timeline) -> frozenset[tuple[InstantTime, Action]]:
+        """Those of these completed instants that are archived.  Cost: the files that may hold one.
+
+        An archived instant of the same time that was completed at another moment is another: the
+        instants that create partitions of a metadata table are numbered again by Apache Hudi.
+        """
+        if done.first is None:
+            return frozenset()
+        found = TimelineHistory(self.fs, self._folder).instants(done.first.time)
+        there = {(i.time, i.action, i.completed_at or i.time) for i in found}
+        return frozenset(
+            (i.time, i.action)
+            for i in done
+            if (i.time, i.action, i.completed_at or i.time) in there
+        )
 
     def append(self, instants: Iterable[Instant], *, batch: int) -> str:
         """Write completed instants, none of which is archived, as a file of level 0 and publish
@@ -117,8 +129,12 @@ class HistoryFiles:
         return next(filter(None, contents), b"")
 
     def remove(self, instants: Collection[Instant]) -> None:
-        """Remove archived instants, and their markers, from the active timeline."""
-        ordered = sorted(instants)
+        """Remove archived instants, and their markers, from the active timeline.
+
+        Instants that created a partition of a metadata table are last: they tell which of the
+        others wrote to a partition that was dropped.
+        """
+        ordered = sorted(instants, key=lambda i: (is_before_all(i.time), i))
         remove_archived(self._log, ordered)
         times = {instant.time for instant in ordered}
         for info in self.fs.children(TEMP):
