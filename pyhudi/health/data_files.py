@@ -1,8 +1,9 @@
 """Checks of the files in the partitions against the commits that wrote them.
 
-Base files are checked by their footers, logs by the frames of their blocks; rows are not read.  A
-file is missing if a commit wrote it and nothing has deleted it since.  A file is an orphan if its
-instant does not exist, or is a completed one of the active timeline that does not name the file.
+Base files are checked by their footers, logs by the frames of their blocks; rows are read only to
+find NaN in files of earlier releases.  A file is missing if a commit wrote it and nothing has
+deleted it since.  A file is an orphan if its instant does not exist, or is a completed one of the
+active timeline that does not name the file.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from contextlib import closing, suppress
 from typing import Any, Final
 
 from pyhudi._native.hfile.reader import HFileReader
-from pyhudi.errors import CorruptFileError, FileMissingError, PyhudiError
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    PyhudiError,
+    UnsupportedTableError,
+)
 from pyhudi.filenames import (
     PARTITION_METAFILE,
     BaseFileName,
@@ -22,7 +28,7 @@ from pyhudi.filenames import (
     join,
     parse_data_file,
 )
-from pyhudi.formats.base_file import footer
+from pyhudi.formats.base_file import footer, hidden_nan
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
@@ -180,6 +186,30 @@ def _log(
             "a writer failed while appending; readers skip them",
             "no action needed if a write failed at that time; compaction drops the bytes",
         )  # fmt: skip
+
+
+def check_nan(inventory: TableInventory) -> Iterator[Finding]:
+    """Base files whose statistics hide NaN: earlier releases wrote the bounds of Arrow.
+
+    Cost: the footer of every base file, and the floating columns of those of earlier releases.
+    """
+    for path, (_, name) in inventory.data_files.items():
+        if not isinstance(name, BaseFileName) or not inventory.visibility.sees(name.instant):
+            continue
+        try:
+            columns = hidden_nan(inventory.fs, path)
+        except (CorruptFileError, FileMissingError, UnsupportedTableError):
+            continue  # check_files reports it
+        if columns:
+            yield Finding(
+                "hidden-nan", Severity.WARNING, path,
+                "statistics of a base file leave NaN out",
+                f"{', '.join(columns)} contain NaN, but the footer states bounds of numbers alone;"
+                " other engines that read the file skip rows with NaN",
+                "pyhudi returns all rows; table.cluster(sort_by=...), or an update of a row of the"
+                " file and a compaction, writes the file again",
+                instant=name.instant,
+            )  # fmt: skip
 
 
 def _recorded_sizes(inventory: TableInventory) -> dict[str, int]:

@@ -15,6 +15,7 @@ from pyhudi.filenames import HOODIE
 from pyhudi.health.archive_checks import check_archive, check_archive_folder
 from pyhudi.health.data_files import (
     check_files,
+    check_nan,
     check_partition_metafiles,
     check_paths,
     check_present,
@@ -28,6 +29,8 @@ from pyhudi.health.timeline_checks import (
     check_instants,
     check_payload_class,
     check_properties,
+    check_stored_properties,
+    check_version_change,
 )
 from pyhudi.metadata.writer import check_version
 from pyhudi.storage.filesystem import FileSystem
@@ -37,7 +40,9 @@ from pyhudi.table.timeline_facts import check_not_bootstrapped, check_readable
 Check = Callable[[TableInventory], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
+    check_version_change,
     check_payload_class,
+    check_stored_properties,
     check_archive_folder,
     check_instants,
     check_paths,
@@ -54,7 +59,8 @@ CHECKS: tuple[Check, ...] = (
 def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None) -> Diagnosis:
     """Diagnose the table at `fs`; an empty diagnosis means a healthy table.
 
-    quick: do not verify the record index against the keys, which reads one column of the table.
+    quick: do not verify the record index against the keys, which reads one column of the table, and
+    do not search floating columns of files of earlier releases for NaN.
     Other cost: every file of the timeline, the footer of every base file, the frames of every log,
     the whole metadata table.  Raises TableNotFoundError, UnsupportedTableError.
     """
@@ -90,6 +96,8 @@ def _examined(
     findings += _found(
         lambda inventory: check_metadata(inventory, with_keys=not quick, engine=engine), inventory
     )
+    if not quick:
+        findings += _found(check_nan, inventory)
     checked = (
         ("instants", len(inventory.timeline)),
         ("partitions", len(inventory.files)),

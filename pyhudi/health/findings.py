@@ -35,6 +35,7 @@ class RepairAction(Enum):
     METAFILE = "the partition's metafile is rewritten"
     QUARANTINE = "the file is moved out of the table"
     METADATA = "the metadata table is rebuilt"
+    FINISH = "the pending clean or restore is finished"
 
 
 @dataclass(frozen=True, slots=True)

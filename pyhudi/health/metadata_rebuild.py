@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.errors import CorruptFileError, FileMissingError
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    IndexNotReadyError,
+    UnsupportedTableError,
+)
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.health.quarantine import quarantine_files
 from pyhudi.index.maintenance.partitioned_build import build_by_partition
 from pyhudi.index.maintenance.rebuild import silent
 from pyhudi.index.secondary.build import recreate_indexes
+from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED
 from pyhudi.metadata.definitions import define_column_stats, definitions_path, read_definitions
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
@@ -26,18 +34,23 @@ from pyhudi.metadata.payloads import (
 from pyhudi.metadata.rebuild import REBUILT, RebuildRequest, rebuild_metadata_table
 from pyhudi.metadata.record_index.by_partition import defined_by_partition, stored_group_counts
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.metadata.writer import check_writable
+from pyhudi.metadata.writer import check_version, maintainable
 from pyhudi.options import Heartbeats, Options, ReadOptions
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.log import timeline_log
-from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.table.properties import TableConfig, load_config, store_config
+from pyhudi.table.timeline_facts import check_not_bootstrapped
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback import roll_back_failed
+
+DAMAGED: Final = (CorruptFileError, FileMissingError, IndexNotReadyError, UnsupportedTableError)
+"""What a metadata table that cannot be maintained raises in a rollback."""
+_LOG: Final = logging.getLogger("pyhudi")
 
 
 def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableConfig:
@@ -45,16 +58,19 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
 
     Failed writes are rolled back first, without the metadata table if that is damaged.  Unreadable
     index definitions are moved out and rewritten; secondary and expression indexes, which only
-    they describe, are then no longer listed.  Cost:
+    they describe, are then no longer listed, nor partitions that this package does not maintain:
+    a warning names those that are dropped.  Cost:
     every record key is read into memory if there is a record index; footers for statistics.
     """
     config = load_config(fs)
-    check_writable(config)
-    by_partition = defined_by_partition(fs, config)
+    check_version(config)
+    check_not_bootstrapped(config)
     _quarantine_definitions(fs, config)
-    listed = config.metadata_partitions or _partitions_present(fs)
+    by_partition = defined_by_partition(fs, config)
+    stated = config.metadata_partitions or _partitions_present(fs)
+    listed = maintainable(config, stated)
     log = timeline_log(fs, config)
-    _roll_back(fs, config, log, options.write.concurrency.heartbeats)
+    config = _roll_back(fs, config, log, options.write.concurrency.heartbeats)
     shards = None
     by_partition = by_partition and RECORD_INDEX.path in listed
     if RECORD_INDEX.path in listed and not by_partition:
@@ -87,6 +103,8 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
         build_by_partition(state, options.write, engine, silent, known=groups)
     recreate_indexes(fs, indexes, engine)
     config = load_config(fs)
+    if dropped := sorted(stated - config.metadata_partitions):
+        _LOG.warning("%s: metadata partitions were dropped: %s", fs.url, ", ".join(dropped))
     if COLUMN_STATS.path not in config.metadata_partitions:
         return config
     return define_column_stats(fs, config, schema)
@@ -104,21 +122,28 @@ def check_rebuildable(fs: FileSystem) -> None:
     """Raise an error if a rebuild cannot start: the table version cannot be written, or a deferred
     write is not yet published."""
     config = load_config(fs)
-    check_writable(config)
+    check_version(config)
+    check_not_bootstrapped(config)
     log = timeline_log(fs, config)
     check_none_deferred(fs, log.load())
 
 
 def _roll_back(
     fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats
-) -> None:
-    """With the rollback of the metadata table where that is sound, else without it."""
+) -> TableConfig:
+    """Roll back failed writes, with the rollback of the metadata table where that is possible.
+
+    Where it is damaged, or has compacted such a write, the properties list it no longer: until the
+    rebuild is complete, it would contain what was rolled back.
+    """
     try:
         roll_back_failed(
             fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
         )
-    except (CorruptFileError, FileMissingError):
+    except DAMAGED:
+        config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
         roll_back_failed(fs, config, log, metadata_rollback=_no_metadata, heartbeats=heartbeats)
+    return config
 
 
 def _no_metadata(*_: object, **__: object) -> None:

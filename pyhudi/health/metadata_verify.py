@@ -21,12 +21,21 @@ from pyhudi.health.quarantine import quarantined_files
 from pyhudi.health.timeline_checks import check_instants, check_properties
 from pyhudi.index.secondary.verify import WrongEntries, has_one_text, secondary_faults
 from pyhudi.metadata.definitions import read_definitions, stats_definition
+from pyhudi.metadata.expression_index.definition import expression_indexes
 from pyhudi.metadata.file_stats.records import IndexedFile, index_file
 from pyhudi.metadata.file_stats.verify import wrong_facts
-from pyhudi.metadata.partition_creation import PartitionCreations
-from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
+from pyhudi.metadata.partition_creation import PartitionCreations, archived_creations
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    INDEX_PREFIXES,
+    RECORD_INDEX,
+)
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.secondary_index.definition import SecondaryIndex, secondary_indexes
+from pyhudi.metadata.visible_instants import is_creation
+from pyhudi.metadata.writer import maintainable
 from pyhudi.operations import record_index
 from pyhudi.read.metadata_freshness import trusted_metadata
 from pyhudi.read.table_snapshot import TableState
@@ -44,10 +53,24 @@ def check_metadata(
     with_keys: verify the record index and the secondary indexes against the rows; reads the key
     column and the columns of the indexes.
     """
-    if FILES.path not in inventory.config.metadata_partitions:
+    listed = inventory.config.metadata_partitions
+    if not listed:
+        return
+    if FILES.path not in listed:
+        yield _broken(
+            METADATA_TABLE,
+            "the table lists metadata partitions without files",
+            "nothing maintains them",
+        )
         return
     try:
         _check_definitions(inventory)
+        if unknown := _not_maintained(inventory):
+            yield _broken(
+                METADATA_TABLE, "the table lists metadata partitions that are not maintained",
+                f"writes are refused; a rebuild drops {', '.join(unknown)}",
+            )  # fmt: skip
+            return
         inner = _metadata_inventory(inventory)
         if inner is None:
             yield _broken(
@@ -64,7 +87,7 @@ def check_metadata(
             is None
         ):
             yield _broken(
-                METADATA_TABLE, "the metadata table lacks the newest commit",
+                METADATA_TABLE, "the metadata table lacks a commit",
                 "a writer did not update it; readers list the store instead",
             )  # fmt: skip
             return
@@ -86,6 +109,16 @@ def _check_definitions(inventory: TableInventory) -> None:
         stats_definition(fs, config)
 
 
+def _not_maintained(inventory: TableInventory) -> list[str]:
+    """Listed partitions of which this package knows no format, or that have no definition."""
+    fs, config = inventory.fs, inventory.config
+    listed = config.metadata_partitions
+    known = {index.name for index in secondary_indexes(fs, config)}
+    known |= {index.name for index in expression_indexes(fs, config)}
+    named = {name for name in listed if name.startswith(INDEX_PREFIXES)}
+    return sorted((listed - maintainable(config, listed)) | (named - known))
+
+
 def _metadata_inventory(inventory: TableInventory) -> TableInventory | None:
     """The inventory of the metadata table itself; None where it has no properties."""
     fs = inventory.fs.sub(METADATA_TABLE)
@@ -100,11 +133,15 @@ class MetadataInventory(TableInventory):
     @cached_property
     def commits(self) -> Mapping[Instant, CommitMetadata]:
         """Completed commits that can be read, with the files of current partitions."""
+        readable = self.readable_commits()
         times = {partition: _instants(infos) for partition, infos in self.files.items()}
-        created = PartitionCreations.of(self.timeline, times)
+        for instant, commit in readable.items():  # also a creation whose files are cleaned
+            for partition in {s.partition for s in commit.stats if is_creation(instant.time)}:
+                times.setdefault(partition, set()).add(instant.time)
+        created = PartitionCreations.of(self.timeline, times, archived_creations(self.log))
         listed = self.config.metadata_partitions
         found = {}
-        for instant, commit in self.readable_commits().items():
+        for instant, commit in readable.items():
             current = (s for s in commit.stats if s.partition in listed)
             stats = tuple(stat for stat in current if not created.precede(stat, instant))
             found[instant] = replace(commit, stats=stats)

@@ -47,8 +47,8 @@ def check_pending(inventory: TableInventory) -> Iterator[Finding]:
             "pending-service", Severity.WARNING, inventory.log.path(instant),
             f"a {instant.action.value} was not completed",
             "its process crashed or is still running",
-            f"the next {instant.action.value} completes it",
-            RepairAction.ROLL_BACK if instant.action is Action.ROLLBACK else None,
+            f"the next {instant.action.value} completes it; repair does so now",
+            RepairAction.ROLL_BACK if instant.action is Action.ROLLBACK else RepairAction.FINISH,
             instant=instant.time,
         )  # fmt: skip
     for instant in deferred_writes(inventory.fs, inventory.timeline):

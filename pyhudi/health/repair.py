@@ -4,7 +4,7 @@
 properties -> payload class, archive folder -> files of the timeline
 -> interrupted rebuild completed, failed writes rolled back
 -> leftovers deleted -> replaced groups removed -> metafiles
--> damaged and orphan files moved out -> metadata table rebuilt
+-> damaged and orphan files moved out -> metadata table rebuilt -> cleans and restores finished
 ```
 
 No file with data is deleted: it is moved to `.hoodie/.set_aside/<when>/` under its original path,
@@ -17,10 +17,15 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from pyhudi.engine import Engine, LocalEngine
-from pyhudi.errors import PyhudiError, UserError
+from pyhudi.errors import (
+    IndexNotReadyError,
+    PyhudiError,
+    UserError,
+)
 from pyhudi.filenames import PARTITION_METAFILE, PROPERTIES
 from pyhudi.health.archive_checks import ARCHIVE_FOLDER, archive_elsewhere
 from pyhudi.health.commit_reconstruction import (
@@ -31,17 +36,19 @@ from pyhudi.health.commit_reconstruction import (
 from pyhudi.health.doctor import check_is_table, examine
 from pyhudi.health.findings import Diagnosis, Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
-from pyhudi.health.metadata_rebuild import rebuild_metadata
+from pyhudi.health.metadata_rebuild import DAMAGED, rebuild_metadata
 from pyhudi.health.quarantine import delete_leftovers, quarantine_files
 from pyhudi.health.replaced_groups import take_out_again
 from pyhudi.health.timeline_checks import sound_properties
 from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.rollback import rollback_metadata
+from pyhudi.operations.rollback_restore import end_cleans
 from pyhudi.options import Options
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import partition_metafile
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import load_config, store_config
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State, parse_instant_name
@@ -142,16 +149,23 @@ def execute_repair(
     notes: list[str] = []
     with table_lock(fs, settings.write, "repair"):
         when = format_instant(system_clock(), None)
-        last: tuple[Step, ...] = ()
+        tried: set[tuple[Step, ...]] = set()
         for _ in range(len(RepairAction)):  # one repair can reveal the next problem
-            found = examine(fs)
-            steps = plan_repair(found, allow_loss=allow_loss)
-            if not steps or steps == last:  # the same steps again would not help
+            steps = plan_repair(examine(fs), allow_loss=allow_loss)
+            kinds = (tuple(group) for _, group in groupby(steps, key=lambda step: step.repair))
+            same_kind = next((kind for kind in kinds if kind not in tried), None)
+            if same_kind is None:  # the same steps again would not help
                 break
-            same_kind = [step for step in steps if step.repair is steps[0].repair]
+            if same_kind[0].repair is RepairAction.FINISH:  # takes the lock itself
+                break
             done += same_kind
             notes += _execute(fs, same_kind, settings, runner, when)
-            last = steps
+            tried.add(same_kind)
+        left = examine(fs)
+    services = [s for s in plan_repair(left) if s.repair is RepairAction.FINISH]
+    if services:
+        notes += _finish(fs, settings)
+        done += services
         left = examine(fs)
     steps_done, distinct_notes = tuple(dict.fromkeys(done)), tuple(dict.fromkeys(notes))
     return RepairReport(fs.url, steps_done, left.findings, notes=distinct_notes)
@@ -174,20 +188,29 @@ def _execute(
             case RepairAction.SWEEP:
                 delete_leftovers(fs, paths)
             case RepairAction.METADATA:
-                rebuild_metadata(fs, options, engine)
+                notes += _rebuild(fs, options, engine)
             case RepairAction.REPLACE:
                 time = take_out_again(fs, paths, options, engine)
                 notes.append(
                     f"replacecommit {time} removes {len(steps)} file groups from the table"
                 )
             case RepairAction.ROLL_BACK:
-                _roll_back(fs, options)
+                notes += _roll_back(fs, options, engine)
             case _:
                 # notes of the repairs before one that fails stay in the list
                 notes.extend(_repair_files(fs, steps, options, when))
     except PyhudiError as refused:
         notes.append(f"{steps[0].repair.value}: {refused}")
     return notes
+
+
+def _finish(fs: FileSystem, options: Options) -> list[str]:
+    """Finish pending cleans and restores; a note where another process runs one."""
+    try:
+        end_cleans(fs, options, "repair")
+    except PyhudiError as refused:
+        return [f"{RepairAction.FINISH.value}: {refused}"]
+    return []
 
 
 def _restore_properties(fs: FileSystem) -> list[str]:
@@ -232,13 +255,29 @@ def _repair_files(
                 quarantine_files(fs, [step.path], when)
 
 
-def _roll_back(fs: FileSystem, options: Options) -> None:
+def _rebuild(fs: FileSystem, options: Options, engine: Engine) -> list[str]:
+    """Rebuild the metadata table; a note if it lost partitions."""
+    before = load_config(fs).metadata_partitions
+    now = rebuild_metadata(fs, options, engine).metadata_partitions
+    lost = sorted(before - now)
+    return [f"metadata partitions were dropped: {', '.join(lost)}"] if lost else []
+
+
+def _roll_back(fs: FileSystem, options: Options, engine: Engine) -> list[str]:
+    """Roll back failed writes.  Where the metadata table is damaged or has compacted one of them,
+    it is rebuilt; returns a note of that."""
     config = load_config(fs)
-    inventory = TableInventory.of(fs, finish_swap(fs, config))
-    roll_back_failed(
-        fs, inventory.config, inventory.log, metadata_rollback=rollback_metadata,
-        heartbeats=options.write.concurrency.heartbeats,
-    )  # fmt: skip
+    try:
+        config = finish_swap(fs, config)
+        roll_back_failed(
+            fs, config, timeline_log(fs, config), metadata_rollback=rollback_metadata,
+            heartbeats=options.write.concurrency.heartbeats,
+        )  # fmt: skip
+    except DAMAGED as why:
+        if not config.metadata_partitions and not isinstance(why, IndexNotReadyError):
+            raise
+        return [f"the metadata table was rebuilt: {why.what}", *_rebuild(fs, options, engine)]
+    return []
 
 
 @dataclass(frozen=True, slots=True)

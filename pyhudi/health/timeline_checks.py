@@ -10,20 +10,37 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from pyhudi.errors import CorruptFileError, FileMissingError
-from pyhudi.filenames import HOODIE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
+from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
+from pyhudi.filenames import (
+    HOODIE,
+    PROPERTIES,
+    PROPERTIES_BACKUP,
+    PROPERTIES_COPY,
+    BaseFileName,
+    LogFileName,
+    parse_data_file,
+)
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.layouts.v8 import V8
+from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import (
     PAYLOAD_CLASS,
+    SLASHES,
     MergeMode,
     TableConfig,
     is_valid,
     parse_properties,
 )
+from pyhudi.table.stored_properties import (
+    STORED,
+    check_writable_properties,
+    hints_at_slashes,
+    without_effect,
+)
+from pyhudi.table.version_record import RECORD, load_record
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 
 _PLANNED: Final = frozenset(
@@ -67,6 +84,19 @@ def check_properties(fs: FileSystem) -> Iterator[Finding]:
         )
 
 
+def check_version_change(inventory: TableInventory) -> Iterator[Finding]:
+    """A change of the table's version whose process ended before it was finished."""
+    record = load_record(inventory.fs)
+    if record is None:
+        return
+    yield Finding(
+        "unfinished-version-change", Severity.WARNING, RECORD,
+        f"a change of the table {record} is running or was interrupted",
+        "metadata partitions that it rebuilds at its end may be absent until then",
+        f"run {record.verb}, which finishes it",
+    )  # fmt: skip
+
+
 def check_payload_class(inventory: TableInventory) -> Iterator[Finding]:
     """The payload class of a merge-on-read table of version 6, by which Apache Hudi 0.x reads logs.
 
@@ -85,6 +115,35 @@ def check_payload_class(inventory: TableInventory) -> Iterator[Finding]:
         "repair adds the class of the table's merge mode",
         RepairAction.PAYLOAD_CLASS,
     )
+
+
+def check_stored_properties(inventory: TableInventory) -> Iterator[Finding]:
+    """Properties that are unknown, that have no effect, or that contradict each other."""
+    config = inventory.config
+    try:
+        check_writable_properties(config)
+    except UnsupportedTableError as refused:
+        name = str(refused.facts["property"])
+        if name == SLASHES or name not in STORED:
+            yield Finding(
+                "unsupported-property", Severity.INFO, PROPERTIES,
+                f"{name}={refused.facts['found']}: the table is read only",
+                refused.what, refused.hint or "write it with Apache Hudi",
+            )  # fmt: skip
+    for name, value in without_effect(config):
+        yield Finding(
+            "unused-property", Severity.INFO, PROPERTIES,
+            f"{name}={value} is an option of a writer, not a property of a table",
+            "pyhudi takes options from its caller only", "pass it as an option",
+        )  # fmt: skip
+    extractor = hints_at_slashes(config)
+    if extractor:
+        yield Finding(
+            "slash-partitions", Severity.INFO, PROPERTIES,
+            f"the extractor {extractor} is for dates that slashes separate in partition paths",
+            f"{SLASHES} is not set: the values of the partition column are the paths as they are",
+            f"set {SLASHES}=true in the file if the column contains dates with dashes",
+        )  # fmt: skip
 
 
 def sound_properties(fs: FileSystem) -> str | None:
@@ -124,12 +183,14 @@ def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]
     try:
         data = inventory.log.read(instant)
         if instant.action in COMMITS:
-            inventory.log.commit(instant)
-            return
-        if data or instant.action is Action.INDEXING:
+            why = _names_others(inventory, instant)
+            if not why:
+                return
+        elif data or instant.action is Action.INDEXING:
             inventory.log.record(instant)
             return
-        why = "it is empty"
+        else:
+            why = "it is empty"
     except (CorruptFileError, FileMissingError) as broken:
         why = broken.what
     repair = RepairAction.RECOMPLETE if instant.action in COMMITS else _REPAIRS.get(instant.action)
@@ -148,6 +209,25 @@ def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]
         loses=repair is RepairAction.FORGET,
         instant=instant.time,
     )
+
+
+def _names_others(inventory: TableInventory, instant: Instant) -> str:
+    """Whose files a commit names instead of its own; empty if they are its own.
+
+    In layout 1 logs have the name of their slice's instant, so that they tell nothing.  So have
+    those of commits before an upgrade, whose slice is the one that the commit wrote on.
+    """
+    by_write = inventory.log.layout.log_instant is LogInstant.WRITE
+    for stat in inventory.log.commit(instant).stats:
+        name = parse_data_file(stat.file_name)
+        own = {instant.time}
+        if isinstance(name, LogFileName):
+            if not by_write:
+                continue
+            own.add(InstantTime(stat.previous_instant or ""))
+        if isinstance(name, BaseFileName | LogFileName) and name.instant not in own:
+            return f"it names files of the instant {name.instant}"
+    return ""
 
 
 def _planned(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:

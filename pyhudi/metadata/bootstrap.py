@@ -35,6 +35,7 @@ from pyhudi.filenames import (
 )
 from pyhudi.metadata.definitions import define_record_index
 from pyhudi.metadata.file_writers import HFILE, create_group, write_base_hfile
+from pyhudi.metadata.partition_creation import archived_creations
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     FILES,
@@ -264,8 +265,10 @@ def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) ->
 
 
 def _free_init_instant(log: TimelineLog, data: Timeline) -> InstantTime:
-    """The first unused init instant; instant files of an interrupted attempt are deleted."""
-    taken = log.load()
+    """The first unused init instant; instant files of an interrupted attempt are deleted.
+
+    Archived ones are used: files of another partition may still have their name."""
+    taken = [*archived_creations(log), *log.load()]
     last, number = _last_completed(data), 0
     while True:
         time = init_instant(log, last, number)

@@ -22,9 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi._native.keys import latest
@@ -33,17 +31,17 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, WriteConflictError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
 from pyhudi.metadata.cleaning import clean_if_due, maintained, run_clean
+from pyhudi.metadata.file_stats.partition_ranges import widened
 from pyhudi.metadata.file_writers import HFILE, write_base_hfile, write_base_in_chunks
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, ValueLayer, layers
 from pyhudi.metadata.partition_creation import PartitionCreations
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     FILES,
-    PARTITION_PAYLOADS,
+    PARTITION_STATS,
     RECORD_INDEX,
     SCHEMA,
     SECONDARY_PREFIX,
-    codec,
     encode_files,
     group_number,
     payload_fields,
@@ -86,6 +84,8 @@ PENDING_MAX: Final = 1000
 instant of the data table is pending: Apache Hudi's
 `hoodie.metadata.max.deltacommits.when_pending`."""
 
+_WITH_RANGES: Final = (COLUMN_STATS.path, PARTITION_STATS.path)
+"""Partitions whose newest entries may add to older ones."""
 _METADATA_SERVICES: Final = frozenset({Action.COMPACTION, Action.CLEAN})
 _MIB: Final = 1 << 20
 
@@ -379,7 +379,8 @@ def _write_chunks(task: Rewrite, name: BaseFileName) -> tuple[int, int]:
 
 
 def merged_newest(fs: FileSystem, file_slice: MapSlice, schema: str = SCHEMA) -> Chunk:
-    """(keys, values) of a group in key order: the newest value of each key that has one."""
+    """(keys, values) of a group in key order: the newest value of each key that has one.  Ranges
+    that add to older ones are widened."""
     keys: list[pa.Array] = []
     values: list[pa.Array] = []
     for layer in layers(fs, file_slice):
@@ -392,8 +393,9 @@ def merged_newest(fs: FileSystem, file_slice: MapSlice, schema: str = SCHEMA) ->
             values.append(_in_our_schema(file_slice, batch.column(1), layer, schema))
     all_keys, all_values = _joined(keys), _joined(values)
     newest = pa.array(latest(all_keys))
-    if file_slice.partition == COLUMN_STATS.path and len(newest) < len(all_keys):
-        _check_no_appends(all_values, newest, file_slice, schema)
+    if file_slice.partition in _WITH_RANGES and len(newest) < len(all_keys):
+        found = widened(all_keys, all_values, schema, path=file_slice.partition)
+        return rows_with_values(*found, None)
     return rows_with_values(all_keys, all_values, newest)
 
 
@@ -406,23 +408,6 @@ def _in_our_schema(
         return live_values(values, layer.schema, path=layer.path)
     fields = payload_fields(file_slice.partition)
     return transcode(values, layer.schema, fields, path=layer.path, target=schema)
-
-
-def _check_no_appends(
-    values: pa.Array, newest: pa.Array, file_slice: MapSlice, schema: str
-) -> None:
-    """Reject logs that were appended to: they have several ranges, which need to be widened."""
-    older = np.ones(len(values), np.bool_)
-    older[newest.to_numpy()] = False
-    field = PARTITION_PAYLOADS[file_slice.partition]
-    hidden = values.filter(pa.array(older)).drop_null()
-    rows = codec(schema).decode_column(hidden, fields=[field], path=file_slice.partition)
-    if pc.any(pc.starts_with(rows.field(field).field("fileName"), ".")).as_py():
-        raise UnsupportedTableError(
-            "cannot merge the column ranges of logs that were appended to",
-            partition=file_slice.partition,
-            hint="drop the column statistics with Apache Hudi first",
-        )
 
 
 def _joined(parts: list[pa.Array]) -> pa.Array:

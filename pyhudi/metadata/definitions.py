@@ -184,11 +184,20 @@ def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str,
         stored = json.loads(fs.read(path))[_ALL]
     except FileMissingError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(config) from error
     if not isinstance(stored, dict) or not all(isinstance(d, dict) for d in stored.values()):
         raise _damaged(config)
     return stored
+
+
+def stated_fields(config: TableConfig, definition: Mapping[str, Any]) -> tuple[list[str], str]:
+    """(columns, version) of a definition; V1 where it states none.  Raises CorruptFileError."""
+    fields, version = definition.get("sourceFields") or [], definition.get("version") or "V1"
+    is_list = isinstance(fields, list) and all(isinstance(name, str) for name in fields)
+    if not is_list or not isinstance(version, str):
+        raise _damaged(config)
+    return fields, version
 
 
 def definitions_with_prefix(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyhudi.errors import CorruptFileError
-from pyhudi.filenames import METADATA_TABLE, join, parse_data_file
+from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
 from pyhudi.metadata.payloads import MetadataPartition
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.timeline.instant import Instant
 
 
 def in_group_order(
@@ -31,15 +32,23 @@ def in_group_order(
 
 
 def check_whole(
-    file_slices: Iterable[FileSlice], written: Iterable[WriteStat], partition: MetadataPartition
+    file_slices: Iterable[FileSlice],
+    written: Iterable[tuple[Instant, WriteStat]],
+    partition: MetadataPartition,
 ) -> None:
     """Raise CorruptFileError if a file written to a slice is missing or truncated: with an index
-    that lost keys, the next write would insert them a second time."""
+    that lost keys, the next write would insert them a second time.
+
+    written: files with the commits that wrote them.  A log belongs to the slice during which its
+    commit completed, where completion times are recorded."""
     slices = {file_slice.file_id: file_slice for file_slice in file_slices}
-    for stat in written:
+    for commit, stat in written:
         name = parse_data_file(stat.file_name)
         file_slice = slices.get(stat.file_id) if stat.partition == partition.path else None
-        if file_slice is None or name is None or name.instant < file_slice.instant:
+        if file_slice is None or name is None:
+            continue
+        done = commit.completed_at if isinstance(name, LogFileName) else None
+        if (done or name.instant) < file_slice.instant:
             continue
         sizes = {file.path: file.size_bytes for file in file_slice.files}
         if sizes.get(stat.path, -1) < stat.size_bytes:

@@ -9,28 +9,60 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pyhudi.filenames import parse_data_file
+from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.visible_instants import is_creation
-from pyhudi.records import InstantTime
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
+from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.history.reader import TimelineHistory
+from pyhudi.timeline.instant import Action, Instant
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+
+_LAST: Final = InstantTime(f"{BEFORE_ALL_INSTANTS}999")
+
+
+def archived_creations(log: TimelineLog) -> list[Instant]:
+    """Archived commits that created partitions; log: of the metadata table.
+
+    Archival by Apache Hudi takes them first, whatever they followed.  Layout 1 archives them in
+    order and needs none of them.  Cost: the files of the archive that may hold one.
+    """
+    if log.layout.metadata_instants is not MetadataInstants.FRESH:
+        return []
+    found = TimelineHistory(log.fs, HISTORY).instants(BEFORE_ALL_INSTANTS, _LAST)
+    return [instant for instant in found if instant.action is Action.DELTA_COMMIT]
+
+
+def still_needed(created: Iterable[Instant], others: Iterable[Instant]) -> list[Instant]:
+    """The creations that completed after one of the `others`, which tell what they contain."""
+    first = min(map(_completion, others), default=None)
+    return [each for each in created if first is not None and _completion(each) > first]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCreations:
-    """The commit that created each partition, of those on the active timeline."""
+    """The commit that created each partition, of those that are known."""
 
     by_partition: Mapping[str, Instant]
 
     @classmethod
     def of(
-        cls, timeline: Timeline, found: Mapping[str, Iterable[InstantTime]]
+        cls,
+        timeline: Timeline,
+        found: Mapping[str, Iterable[InstantTime]],
+        archived: Iterable[Instant] = (),
     ) -> PartitionCreations:
         """timeline: of the metadata table.  found: instants of the files or slices of each
-        partition; those of its creation are among them until they are compacted and cleaned."""
-        created = {each.time: each for each in timeline.commits if is_creation(each.time)}
+        partition; those of its creation are among them until they are compacted and cleaned.
+        archived: commits that are no longer on the timeline."""
+        created: dict[InstantTime, Instant] = {}
+        for each in (*archived, *timeline.commits):
+            if is_creation(each.time):
+                created[each.time] = max(each, created.get(each.time, each), key=_completion)
         newest = {
             partition: max((created[t] for t in times if t in created), key=_completion)
             for partition, times in found.items()

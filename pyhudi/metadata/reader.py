@@ -33,7 +33,7 @@ from pyhudi.metadata.elastic.store import (
 )
 from pyhudi.metadata.group_checks import check_whole, in_group_order
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
-from pyhudi.metadata.partition_creation import PartitionCreations
+from pyhudi.metadata.partition_creation import PartitionCreations, archived_creations
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     FILES,
@@ -51,14 +51,15 @@ from pyhudi.metadata.record_index.by_partition import (
     slices_by_partition,
 )
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
-from pyhudi.metadata.visible_instants import valid_instants
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
+from pyhudi.metadata.visible_instants import is_creation, valid_instants
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, is_before_all
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import TableConfig
 from pyhudi.table.timeline_facts import load_view
+from pyhudi.table.version_record import index_not_ready
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import WRITES, Action, Instant
@@ -66,6 +67,7 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _DIGITS: Final = 17  # of a data table's instant
+_OLD_DIGITS: Final = 14  # of instants before Apache Hudi 0.10: seconds
 
 
 def own_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
@@ -98,11 +100,19 @@ def check_metadata_exists(fs: FileSystem, config: TableConfig) -> None:
         raise missing_metadata(fs)
 
 
+def outdated_metadata(fs: FileSystem) -> IndexNotReadyError:
+    """The error of a change to a table whose metadata table lacks a commit."""
+    return IndexNotReadyError(
+        "the metadata table lacks a commit of the table", path=fs.url,
+        hint="run table.metadata.rebuild() or pyhudi metadata rebuild",
+    )  # fmt: skip
+
+
 def missing_metadata(fs: FileSystem) -> IndexNotReadyError:
     """The error of a change to a table whose metadata table is listed but does not exist."""
-    return IndexNotReadyError(
-        "the metadata table is listed in the properties but does not exist", path=fs.url,
-        hint="run table.metadata.rebuild() or pyhudi metadata rebuild",
+    return index_not_ready(
+        fs, "the metadata table is listed in the properties but does not exist",
+        "run table.metadata.rebuild() or pyhudi metadata rebuild",
     )  # fmt: skip
 
 
@@ -190,11 +200,42 @@ class MetadataTable:
 
     def _check_whole(self, found: Iterable[FileSlice], partition: MetadataPartition) -> None:
         found = tuple(found)
-        created = PartitionCreations.of(
-            self.timeline, {partition.path: [each.instant for each in found]}
+        times = {partition.path: [each.instant for each in found]}
+
+        def check(archived: Iterable[Instant] = ()) -> None:
+            created = PartitionCreations.of(self.timeline, times, archived)
+            written = (each for each in self._written if not created.precede(each[1], each[0]))
+            check_whole(found, written, partition)
+
+        try:
+            check()
+        except CorruptFileError:
+            check(archived_creations(self.log))
+
+    @cached_property
+    def is_up_to_date(self) -> bool:
+        """Whether the metadata table has every commit on the data table's active timeline.
+
+        Commits that completed before `files` was created are in its first files; those that a
+        savepoint keeps on the timeline may be archived here.  Of commits with instants of seconds
+        only the newest is verified: the creation of a metadata table looks like a commit."""
+        own = self.timeline.commits
+        saved = self.data.where({Action.SAVEPOINT}).times
+        known = {
+            time[:digits]
+            for time in own.times
+            if not is_before_all(time)
+            for digits in (_DIGITS, _OLD_DIGITS)
+        }
+        created = [i for i in own if is_creation(i.time)]
+        since = (created[0].completed_at or created[0].time) if created else BEFORE_ALL_INSTANTS
+        newest = self.data.commits.last
+        return all(
+            commit.time in known
+            or (commit.completed_at or commit.time) < since
+            or (commit != newest and (commit.time in saved or len(commit.time) < _DIGITS))
+            for commit in self.data.commits
         )
-        written = (stat for each, stat in self._written if not created.precede(stat, each))
-        check_whole(found, written, partition)
 
     @cached_property
     def _written(self) -> tuple[tuple[Instant, WriteStat], ...]:
@@ -270,10 +311,8 @@ class MetadataTable:
         if is_elastic(self.config):
             return self._elastic(method)
         if RECORD_INDEX.path not in self.partitions_listed:
-            raise IndexNotReadyError(
-                "the table has no record index",
-                path=self.data_fs.url,
-                hint="create one, or use another index",
+            raise index_not_ready(
+                self.data_fs, "the table has no record index", "create one, or use another index"
             )
         check_global(self.data_fs, self.config)
         return self._index_of(self.slices(RECORD_INDEX), method)
@@ -423,5 +462,6 @@ __all__ = [
     "file_records",
     "missing_metadata",
     "open_metadata",
+    "outdated_metadata",
     "own_log",
 ]

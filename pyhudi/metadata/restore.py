@@ -24,6 +24,7 @@ from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.bootstrap import stored_files
 from pyhudi.metadata.delta_commit import start_delta
 from pyhudi.metadata.elastic.store import is_elastic
+from pyhudi.metadata.partition_creation import archived_creations
 from pyhudi.metadata.payloads import ALL_PARTITIONS, NON_PARTITIONED, FileMap
 from pyhudi.metadata.reader import MetadataTable, open_metadata, own_log
 from pyhudi.metadata.rollback import answer_blocks
@@ -59,7 +60,8 @@ def can_be_undone(
     log = own_log(fs, config)
     if log.layout.metadata_instants is MetadataInstants.FRESH:
         of_data = {*undone, *(instant.time for instant in data)}
-        return not is_elastic(config) and _has_deltas_only(log.load(), to, of_data)
+        instants = [*archived_creations(log), *log.load()]
+        return not is_elastic(config) and _has_deltas_only(instants, to, of_data)
     timeline = log.load()
     if not any(_of_data(i.time) <= to for i in timeline.commits):
         return False
@@ -77,16 +79,19 @@ def can_be_undone(
     return True
 
 
-def _has_deltas_only(timeline: Timeline, to: InstantTime, known: Collection[InstantTime]) -> bool:
+def _has_deltas_only(
+    instants: Collection[Instant], to: InstantTime, known: Collection[InstantTime]
+) -> bool:
     """Whether what followed the delta commit `to` are delta commits and rollbacks of `known` data
     instants: no compaction, and no partition was created.
 
-    timeline: of the metadata table in layout 2.
+    instants: of the metadata table in layout 2, and archived ones that created partitions.
     """
-    done = next((i.completed_at for i in timeline.commits if i.time == to and i.completed_at), None)
+    commits = (i for i in instants if i.is_completed and i.action is Action.DELTA_COMMIT)
+    done = next((i.completed_at for i in commits if i.time == to and i.completed_at), None)
     if done is None:
         return False
-    for instant in timeline:
+    for instant in instants:
         if instant.action in _BASES | {Action.LOG_COMPACTION} and instant.time > done:
             return False
         is_delta = instant.action is Action.DELTA_COMMIT

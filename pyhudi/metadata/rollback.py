@@ -124,7 +124,7 @@ def _check_not_compacted(table: MetadataTable, failed: Instant) -> None:
             "the metadata table has compacted the instant to roll back",
             instant=failed.time,
             compaction=last.time,
-            hint="restore to the commit before it, which rebuilds the metadata table",
+            hint="run table.repair(), which rolls it back and rebuilds the metadata table",
         )
 
 

@@ -14,6 +14,7 @@ Source: table_format 9.1, 9.6, 9.9; writer_conformance 5.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import PARTITIONS_V6, RECORD_INDEX, maintained_partitions
-from pyhudi.metadata.reader import missing_metadata, open_metadata
+from pyhudi.metadata.reader import missing_metadata, open_metadata, outdated_metadata
 from pyhudi.metadata.record_index.by_partition import check_by_partition
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.rollback import finish_rollbacks
@@ -58,16 +59,20 @@ def check_writable(config: TableConfig) -> None:
     or one with metadata partitions that a write would leave stale."""
     check_version(config)
     check_not_bootstrapped(config)
-    own = {partition.path for partition in maintained_partitions(config.metadata_partitions)}
-    if not config.layout.index_version:
-        own &= PARTITIONS_V6
-    foreign = sorted(config.metadata_partitions - own)
+    foreign = sorted(config.metadata_partitions - maintainable(config, config.metadata_partitions))
     if foreign:
         raise UnsupportedTableError(
             "the table has metadata partitions that pyhudi does not maintain",
             partitions=",".join(foreign),
-            hint="drop indexes with table.index.drop(), or others with Apache Hudi, first",
+            hint="drop indexes with table.index.drop(), or others with Apache Hudi, first; "
+            "table.metadata.rebuild() and pyhudi repair drop all of them",
         )
+
+
+def maintainable(config: TableConfig, listed: Iterable[str]) -> frozenset[str]:
+    """Those metadata partitions that this package maintains in a table of this version."""
+    own = frozenset(partition.path for partition in maintained_partitions(listed))
+    return own if config.layout.index_version else own & PARTITIONS_V6
 
 
 def write_shard(
@@ -150,6 +155,8 @@ def begin_metadata(
     table = open_metadata(fs, config, log, timeline)
     if table is None:
         raise missing_metadata(fs)
+    if not table.is_up_to_date:
+        raise outdated_metadata(fs)
     table = finish_rollbacks(config, table)
     table = run_services(table, compact_after=compact_after, engine=engine or LocalEngine())
     check_bounded(table.timeline, timeline, instant)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.index.index_creation import IndexCreation, IndexRequest
 from pyhudi.index.index_removal import index_to_remove, remove_index
-from pyhudi.metadata.definitions import read_definitions
+from pyhudi.metadata.definitions import read_definitions, stated_fields
 from pyhudi.metadata.writer import check_version, check_writable
 from pyhudi.operations.table_services import alone
 from pyhudi.options import Options
@@ -53,9 +53,6 @@ def listed_indexes(state: TableState) -> pa.Table:
     definitions = read_definitions(state.fs, state.config)
     rows = []
     for name in sorted(state.config.metadata_partitions - {"files"}):
-        definition = definitions.get(name, {})
-        version = definition.get("version") or "V1"
-        rows.append(
-            {"name": name, "columns": definition.get("sourceFields") or [], "version": version}
-        )
+        fields, version = stated_fields(state.config, definitions.get(name, {}))
+        rows.append({"name": name, "columns": fields, "version": version})
     return pa.Table.from_pylist(rows, _LISTED)

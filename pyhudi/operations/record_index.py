@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyhudi.engine import Engine
-from pyhudi.errors import CorruptFileError, IndexNotReadyError, UnsupportedTableError, UserError
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    IndexNotReadyError,
+    UnsupportedTableError,
+    UserError,
+)
 from pyhudi.index.maintenance.partitioned_build import (
     build_by_partition,
     check_partitionable,
@@ -20,6 +26,7 @@ from pyhudi.index.maintenance.rebuild import ReportProgress, build_now, gather_k
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.sampling import check_changes, check_sample
 from pyhudi.index.maintenance.sizing import planned_groups
+from pyhudi.index.maintenance.stats import current_end
 from pyhudi.index.maintenance.verify import BucketCheck, check_index, summarize
 from pyhudi.index.selection import listed_record_index
 from pyhudi.metadata.bootstrap import SHARDS_MAX
@@ -36,14 +43,18 @@ from pyhudi.metadata.record_index.by_partition import (
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
+from pyhudi.read.positions import as_position
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.time_travel import PointInTime
 from pyhudi.services.indexing.elastic import build_elastic
 from pyhudi.services.indexing.repair import repair_counts, repair_index_faults
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import SpillPlace, Staging, new_staging_folder, spill
 from pyhudi.transaction.begin import check_table
+from pyhudi.transaction.heartbeat import living
 
 _REBUILD_SHARE = 0.2
+_PENDING_SECONDS = 0.05
 
 
 def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexCheck:
@@ -56,12 +67,13 @@ def verify(state: TableState, engine: Engine, *, sample: int | None) -> IndexChe
         return _report(state, check_index(state, engine, store), began)
 
 
-def compare(state: TableState, engine: Engine, since: str, until: str | None) -> IndexCheck:
+def compare(
+    state: TableState, engine: Engine, since: PointInTime, until: PointInTime | None
+) -> IndexCheck:
     """Verify the changes of a range of commits against the index.  The report's `instant` is the
     start of the next such check."""
     began = time.monotonic()
-    ends = (i.completed_at or i.time for i in state.timeline.commits)  # as ranges compare
-    upto = until or max(ends, default=since)
+    upto = current_end(state) if until is None else as_position(state, until)
     return replace(
         _check_of(state, check_changes(state, engine, since, upto), began), instant=str(upto)
     )
@@ -125,7 +137,9 @@ def rebuild_index(
     buckets: int | None,
     progress: ReportProgress,
 ) -> IndexRebuild:
-    """Spill keys without the lock; then, under it, the keys changed since, and build the index."""
+    """Spill keys without the lock; then, under it, the keys changed since, and build the index.
+
+    Waits for concurrent writes that are pending, as long as for the lock."""
     began = time.monotonic()
     state = load_state(fs, options.read)
     check_table(state.config)
@@ -133,14 +147,27 @@ def rebuild_index(
     if _by_partition(state, kind):
         return _rebuild_by_partition(fs, options, engine, buckets, progress)
     first = plan_build(state, _index_target(state, options, kind, buckets).hash)
-    gather_keys(first, engine, progress)
-    with alone(fs, options, "rebuild index") as now:
-        target = _index_target(now, options, kind, buckets)
-        count = target.hash.count
-        if target.rule is None:
-            built = build_now(now, count, engine, progress)
-        else:
-            built = build_elastic(now, target.rule, count, engine, progress)
+    try:
+        gather_keys(first, engine, progress)
+    except FileMissingError:  # cleaned meanwhile: keys that are still needed are read below
+        if state.log.load() == state.timeline:
+            raise
+    until = began + options.write.lock_seconds
+    while True:
+        try:
+            with alone(fs, options, "rebuild index") as now:
+                target = _index_target(now, options, kind, buckets)
+                count = target.hash.count
+                if target.rule is None:
+                    built = build_now(now, count, engine, progress)
+                else:
+                    built = build_elastic(now, target.rule, count, engine, progress)
+            break
+        except IndexNotReadyError:
+            alive = living(fs, options.write.concurrency.heartbeats)
+            if time.monotonic() > until or not alive & state.log.load().pending.times:
+                raise
+            time.sleep(_PENDING_SECONDS)
     return IndexRebuild(
         count,
         target.before,

@@ -58,7 +58,7 @@ class RollbackReport(Report):
 
 def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
     """Undo the newest completed commit."""
-    _end_cleans(fs, options, "rollback")
+    end_cleans(fs, options, "rollback")
     with alone(fs, options, "rollback") as state:
         _check_no_clean(state)
         _reread_hbase(state, options, {InstantTime(instant)})
@@ -91,8 +91,8 @@ def _removed(plans: Sequence[RollbackPlan]) -> tuple[tuple[str, ...], int]:
     return deleted, sum(1 for removal in removals if removal.logs)
 
 
-def _end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
-    """End pending cleans, which would delete files that the caller restores.
+def end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
+    """End pending cleans, which would delete files that the caller restores; finish restores.
 
     A clean that has not started is removed; one that a crashed process started is finished.
     Raises WriteConflictError for one that is running.
@@ -153,7 +153,7 @@ def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> Savepoin
 
 def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:
     """Undo everything after a commit."""
-    _end_cleans(fs, options, "restore")
+    end_cleans(fs, options, "restore")
     with alone(fs, options, "restore") as state:
         _check_no_writers(state, options)
         _check_no_clean(state)

@@ -41,11 +41,9 @@ from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.services.compaction import propose_compaction
 from pyhudi.services.upgrade import UpgradeReport
 from pyhudi.services.version_change import (
-    RECORD,
-    ChangeRecord,
     VersionChange,
     check_direction,
-    load_record,
+    log_of_no_commit,
     plan_change,
 )
 from pyhudi.services.version_properties import properties_at
@@ -54,6 +52,7 @@ from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config, store_config
+from pyhudi.table.version_record import RECORD, ChangeRecord, load_record
 from pyhudi.timeline.archive_conversion import archive_from_history, history_from_archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
@@ -118,7 +117,7 @@ def _execute(
     first = plan_change(load_state(fs, options.read), options, to)
     source, target = first.before.layout, LAYOUTS[to]
     fs.replace(RECORD, first.record.to_json())
-    if first.slices:
+    if first.slices or _has_logs(fs):
         _merge_logs(fs, options, engine)
     if source.log_instant is LogInstant.WRITE and target.log_instant is LogInstant.SLICE:
         _remove_logs_of_older_slices(fs, options, engine)
@@ -132,6 +131,15 @@ def _execute(
     _finish(fs, options, engine, plan.record)
     done = replace(plan, slices=first.slices, dropped=first.dropped)
     return replace(done.report(dry_run=False, notes=notes), rolled_back=rolled_back)
+
+
+def _has_logs(fs: FileSystem) -> bool:
+    """Whether a newest slice has logs on the store, those included that the metadata table does not
+    list: a task can write one after the rollback of its write."""
+    state = load_state(fs, ReadOptions(metadata_enabled=False))
+    if not state.config.is_merge_on_read:
+        return False
+    return any(each.logs for each in state.view().latest_slices())
 
 
 def _merge_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
@@ -180,6 +188,11 @@ def _remove_logs_of_older_slices(fs: FileSystem, options: Options, engine: Engin
     )  # fmt: skip
     clean(fs, replace(options, services=rules), engine)
     if left := _older_logs(fs):
+        state = load_state(fs, options.read)
+        name = parse_data_file(left[0].rpartition("/")[2])
+        known = {i.time for timeline in (state.timeline, state.archive.timeline) for i in timeline}
+        if name is not None and name.instant not in known:
+            raise log_of_no_commit(state, left[0], "move it out of the table's folder")
         raise UserError(
             "logs of older file slices are in use, which version 6 cannot have", path=fs.url,
             file=left[0], hint="end the readers and delete the savepoints that need them",

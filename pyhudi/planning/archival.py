@@ -7,6 +7,9 @@ cleans, rollbacks                    each kind likewise; only the bound `compact
                                      (layout 2: those before the newest archived commit)
 ```
 
+Commits are archived by the times when they began.  In layout 2 the `commits_min` that completed
+last stay as well, however early they began: readers of changes go on from completion times.
+
 Readers treat an archived instant, and every instant before the first active one, as completed.
 Two kinds of instants are therefore bounds: those that no reader may treat as completed (a pending
 write), and those that are still needed (a savepoint, a replacement of file groups that still have
@@ -79,10 +82,16 @@ def archivable(
     if len(commits) <= commits_max:
         return ArchivePlan(tuple(chosen))
     requested = commits[: len(commits) - commits_min]
-    free = [i for i in requested if all(i.time < bound for bound in bounds.commits.values())]
+    limits = dict(bounds.commits)
+    if services_follow and commits_min:
+        last = sorted(commits, key=lambda i: i.position)[-commits_min:]
+        first = min(i.time for i in last)
+        if first <= requested[-1].time:
+            limits["a late completion"] = first
+    free = [i for i in requested if all(i.time < bound for bound in limits.values())]
     held_by = None
     if len(free) < len(requested):
-        held_by = min(bounds.commits, key=lambda why: bounds.commits[why])
+        held_by = min(limits, key=lambda why: limits[why])
     if services_follow and free:
         done = timeline.where(SERVICES_ARCHIVED, State.COMPLETED).instants
         chosen = [i for i in done if i.time < free[-1].time]

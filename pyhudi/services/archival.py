@@ -20,7 +20,9 @@ from functools import partial
 from typing import Final
 
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
+from pyhudi.metadata.partition_creation import still_needed
 from pyhudi.metadata.reader import own_log
+from pyhudi.metadata.visible_instants import is_creation
 from pyhudi.options import Options, ServiceOptions
 from pyhudi.planning.archival import (
     NO_INSTANT,
@@ -38,6 +40,7 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.cleaning import earliest_retained
+from pyhudi.services.snapshot_pins import pinned_snapshots
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import load_config
@@ -89,7 +92,7 @@ def propose_archival(state: TableState, options: Options) -> ArchivePlan:
     if earliest is not None:  # instants that cleaning keeps readable stay on the active timeline
         needed = len(state.timeline.commits.after(earliest.time)) + 2
         least, most = max(least, needed), max(most, needed + most - least)
-    bounds = _bounds(state, rules)
+    bounds = _bounds(state, options)
     choose = partial(
         archivable,
         state.timeline,
@@ -133,14 +136,15 @@ def _file_ids(store: StoreListing, partition: str) -> frozenset[str]:
     return frozenset(name.file_id for name in names if name is not None)
 
 
-def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
-    timeline = state.timeline
+def _bounds(state: TableState, options: Options) -> Bounds:
+    timeline, rules = state.timeline, options.services
     concurrent = completed_while_pending(timeline)
     if not has_history(state.log):
         concurrent = _oldest_concurrent_commit(state.log, timeline)
     commits: dict[str, InstantTime | None] = {
         "a pending instant": before_pending(timeline),
         "a concurrent write": concurrent,
+        "a snapshot pin": _pending_for_pins(state, options),
     }
     saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     exempt = saved.times if rules.archives_beyond_savepoint else frozenset()
@@ -156,6 +160,13 @@ def _bounds(state: TableState, rules: ServiceOptions) -> Bounds:
         commits["the metadata table's compaction"] = compacted
     known = {why: time for why, time in commits.items() if time is not None}
     return Bounds(known, compacted, exempt)
+
+
+def _pending_for_pins(state: TableState, options: Options) -> InstantTime | None:
+    """The oldest instant that was pending when a snapshot was pinned whose reader is alive: the
+    reader needs the plan of a compaction that has completed since.  Cost: one listing."""
+    pins = pinned_snapshots(state.fs, options.write.concurrency.heartbeats)
+    return min((i.time for pin in pins if pin.is_alive for i in pin.pending), default=None)
 
 
 def _not_compacted(state: TableState) -> InstantTime | None:
@@ -206,7 +217,9 @@ def propose_metadata(
     """The instants of the metadata table to archive once `archived` instants of the table are.
 
     Retains everything from the table's first commit on: those instants show that the metadata table
-    is up to date, and a restore rolls them back there.
+    is up to date, and a restore rolls them back there.  An instant that created a partition stays,
+    with all later ones, while a commit that completed before it does: it tells that the partition
+    contains that commit, and that files which it wrote to a dropped one are gone.
     """
     if "files" not in state.config.metadata_partitions:
         return ArchivePlan()
@@ -222,13 +235,26 @@ def propose_metadata(
     }
     known = {why: time for why, time in bounds.items() if time is not None}
     rules = options.services
-    return archivable(
-        metadata_timeline,
-        Bounds(known, min(known.values())),
-        commits_min=rules.commits_retained_min + 1,
-        commits_max=rules.commits_retained_max + 1,
-        services_follow=has_history(state.log),
-    )
+
+    def choose() -> ArchivePlan:
+        return archivable(
+            metadata_timeline,
+            Bounds(known, min(known.values())),
+            commits_min=rules.commits_retained_min + 1,
+            commits_max=rules.commits_retained_max + 1,
+            services_follow=has_history(state.log),
+        )
+
+    plan = choose()
+    if has_history(state.log):
+        gone = {*archived, *plan.instants}
+        stays = [i for i in (*state.timeline.commits, *metadata_timeline.commits) if i not in gone]
+        others = [i for i in stays if not is_creation(i.time)]
+        needed = still_needed((i for i in plan.instants if is_creation(i.time)), others)
+        if needed:
+            known["a commit before the creation of a partition"] = min(i.time for i in needed)
+            return choose()
+    return plan
 
 
 def execute_archival(state: TableState, options: Options) -> ArchiveReport:
@@ -265,7 +291,7 @@ def _archive(
     done = timeline.where(None, State.COMPLETED)
     if done.first is None:
         return [], 0
-    there = files.recorded(done.first.time)
+    there = files.recorded(done)
     saved = timeline.where({Action.SAVEPOINT}).times
     left = [i for i in done if (i.time, i.action) in there and i.time not in saved]
     fresh = [i for i in plan.instants if (i.time, i.action) not in there]

@@ -18,6 +18,7 @@ from typing import Any
 
 from pyhudi.errors import UserError
 from pyhudi.planning.cleaning import file_names
+from pyhudi.read.positions import moment_at
 from pyhudi.read.snapshot_availability import check_not_expired
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
@@ -83,8 +84,9 @@ def _planned(
             "this commit already has a savepoint", instant=commit.time,
             hint="delete it first to change its comment",
         )  # fmt: skip
-    view = state.view(limit=commit.time)
-    check_not_expired(state, view, commit.time)
+    moment, limit = moment_at(state, commit.time)
+    view = moment.view(limit=limit)
+    check_not_expired(state, moment, view, limit)
     files = file_names(view.latest_slices())
     check_not_going(state, commit.time, files)
     record = {

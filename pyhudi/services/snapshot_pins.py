@@ -13,8 +13,8 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -22,25 +22,33 @@ from pyhudi.errors import FileMissingError, UserError
 from pyhudi.filenames import HOLDS
 from pyhudi.options import Heartbeats, WriteOptions
 from pyhudi.planning.cleaning import file_names
+from pyhudi.read.positions import (
+    SnapshotInstant,
+    moment_at,
+    pending_before,
+    pending_of,
+    snapshot_now,
+)
 from pyhudi.read.snapshot_availability import check_not_expired
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.read.time_travel import PointInTime, as_instant
+from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
 from pyhudi.services.savepoint import check_not_going
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.timeline.instant import COMPLETES_AS, Instant, file_name, parse_instant_name
-from pyhudi.timeline.timeline import Timeline
+from pyhudi.timeline.instant import Instant, file_name
 from pyhudi.transaction.heartbeat import Beat, is_alive
 
 
 class SnapshotPin:
     """A pinned snapshot, until `release` or the end of a `with` block.
 
-    instant: the snapshot, for `as_of`.
+    instant: its newest commit; as `as_of` the pinned snapshot, without writes that were pending
+    when it was pinned.  name: text that is the same snapshot as `as_of` in any process while the
+    pin exists.
     """
 
-    def __init__(self, instant: InstantTime, beat: Beat) -> None:
-        self.instant: str = instant
+    def __init__(self, instant: SnapshotInstant, name: str, beat: Beat) -> None:
+        self.instant, self.name = instant, name
         self._beat = beat
 
     def release(self) -> None:
@@ -79,16 +87,9 @@ class PinnedSnapshot:
         """Partitions with the names of the files that its reader may open: those of a scan
         planned now, and those of a scan planned when the pin was created.  Cost: two views."""
         yield from file_names(state.view(limit=self.instant).latest_slices()).items()
-        then = _as_it_was(state.timeline, self.pending)
-        if then != state.timeline:
-            view = replace(state, timeline=then).view(limit=self.instant)
-            yield from file_names(view.latest_slices()).items()
-
-
-def _as_it_was(timeline: Timeline, pending: Iterable[Instant]) -> Timeline:
-    """The timeline in which instants that have completed since are pending again."""
-    before = {(i.time, COMPLETES_AS[i.action]): i for i in pending}
-    return timeline.holding(before.get((i.time, COMPLETES_AS[i.action]), i) for i in timeline)
+        moment, limit = moment_at(state, SnapshotInstant(self.instant, self.pending))
+        if moment.timeline != state.timeline:
+            yield from file_names(moment.view(limit=limit).latest_slices()).items()
 
 
 def place_pin(state: TableState, as_of: PointInTime | None, options: WriteOptions) -> SnapshotPin:
@@ -99,33 +100,41 @@ def place_pin(state: TableState, as_of: PointInTime | None, options: WriteOption
     partitions.
     """
     instant = _instant_at(state, as_of)
-    view = state.view(limit=instant)
-    check_not_expired(state, view, instant)
-    check_not_going(state, instant, file_names(view.latest_slices()))
+    moment, limit = moment_at(state, instant)
+    view = moment.view(limit=limit)
+    check_not_expired(state, moment, view, limit)
+    check_not_going(state, InstantTime(instant), file_names(view.latest_slices()))
     facts = {
         "reader": f"{socket.gethostname()} {os.getpid()}",
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        "pending": [file_name(i) for i in state.timeline.pending.up_to(instant)],
+        "pending": [file_name(i) for i in instant.pending],
     }
+    name = f"{instant}-{secrets.token_hex(8)}"
     beat = Beat(
         state.fs,
-        f"{HOLDS}/{instant}-{secrets.token_hex(8)}",
+        f"{HOLDS}/{name}",
         interval_seconds=options.concurrency.heartbeats.interval_seconds,
         facts=facts,
     )
-    return SnapshotPin(instant, beat.start())
+    return SnapshotPin(instant, name, beat.start())
 
 
-def _instant_at(state: TableState, as_of: PointInTime | None) -> InstantTime:
-    """The newest commit at or before `as_of`; `as_of` itself if it precedes the active timeline."""
-    commits = state.timeline.commits
-    if commits.last is None:
+def _instant_at(state: TableState, as_of: PointInTime | None) -> SnapshotInstant:
+    """The newest commit that a reader at `as_of` sees, with what is pending; `as_of` itself if it
+    precedes the active timeline."""
+    now = snapshot_now(state)
+    if now is None:
         raise UserError("the table has no commit to pin")
     if as_of is None:
-        return commits.last.time
-    requested = as_instant(as_of, state.zone)
-    found = commits.up_to(requested).last
-    return found.time if found else requested
+        return now
+    moment, limit = moment_at(state, as_of)
+    if moment.past is None:
+        assert limit is not None
+        found = moment.timeline.commits.up_to(limit).last
+        time = limit if found is None else found.time
+    else:
+        time = moment.commits[-1].time if moment.commits else InstantTime(moment.past.position)
+    return SnapshotInstant(time, pending_before(moment.timeline, time))
 
 
 def pinned_snapshots(fs: FileSystem, rules: Heartbeats) -> list[PinnedSnapshot]:
@@ -140,13 +149,12 @@ def _found(fs: FileSystem, rules: Heartbeats) -> Iterator[PinnedSnapshot]:
         if not token or not at.isdecimal() or info.is_folder:
             continue
         facts = _facts(fs, info)
-        found = map(parse_instant_name, map(str, facts.get("pending") or ()))
         yield PinnedSnapshot(
             InstantTime(at),
             f"{facts.get('reader', 'unknown')} since {facts.get('since', 'unknown')}",
             is_alive(fs, info, rules, now),
             info.path,
-            tuple(instant for instant in found if instant is not None),
+            pending_of(facts),
         )
 
 

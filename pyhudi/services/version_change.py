@@ -16,13 +16,11 @@ Source: writer_v8_v9 16.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
-from pyhudi.errors import CorruptFileError, FileMissingError, UserError
-from pyhudi.filenames import HOODIE, METADATA_TABLE, LogFileName, parse_data_file
+from pyhudi.errors import UserError
+from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.expression_index.definition import usable_expressions
 from pyhudi.metadata.payloads import (
@@ -41,13 +39,14 @@ from pyhudi.services.upgrade import UpgradeReport
 from pyhudi.services.version_properties import properties_at
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import TableConfig
+from pyhudi.table.version_record import ChangeRecord, load_record
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.transaction.begin import check_table
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback import failed_writes
 
-RECORD: Final = f"{HOODIE}/.version_change"
 VERSIONS: Final = tuple(sorted(LAYOUTS))
 _STAYS: Final = frozenset(
     {
@@ -60,39 +59,6 @@ _STAYS: Final = frozenset(
     }
 )
 """Pending actions that recovery finishes, that run first, or that stay as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeRecord:
-    """A change under way.  partitions: metadata partitions to build, and their file groups."""
-
-    before: int
-    after: int
-    partitions: Mapping[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> bytes:
-        body = {"from": self.before, "to": self.after, "partitions": dict(self.partitions)}
-        return json.dumps(body).encode()
-
-
-def load_record(fs: FileSystem) -> ChangeRecord | None:
-    """The recorded change; None if there is none.  Raises CorruptFileError."""
-    try:
-        body = json.loads(fs.read(RECORD))
-        partitions = {str(k): _count(n) for k, n in body["partitions"].items()}
-        return ChangeRecord(int(body["from"]), int(body["to"]), partitions)
-    except FileMissingError:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(
-            "not the record of a version change", path=RECORD, hint="delete the file"
-        ) from error
-
-
-def _count(number: Any) -> int:
-    if not 0 <= int(number) <= 10_000:
-        raise ValueError(number)
-    return int(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +129,7 @@ def plan_change(state: TableState, options: Options, to: int) -> VersionChange:
     _check_claims(state, slices)
     if to < 8 <= state.config.version:
         _check_savepoints(state)
+        _check_logs(state)
     listed = state.config.metadata_partitions
     built = {p.path: _groups(state.fs, p) for p in _available(state, config)}
     dropped = tuple(sorted(listed - built.keys()))
@@ -234,6 +201,26 @@ def _check_savepoints(state: TableState) -> None:
             )  # fmt: skip
 
 
+def _check_logs(state: TableState) -> None:
+    """Version 6 would attribute a log of no commit to a slice, and read its blocks."""
+    seen, pending = state.view().visibility, state.timeline.pending.times
+    store = StoreListing(state.fs)
+    for infos in store.files(store.partitions()).values():
+        for info in infos:
+            name = parse_data_file(info.name)
+            if not isinstance(name, LogFileName) or name.is_cdc or name.instant in pending:
+                continue
+            if not seen.sees(name.instant):
+                raise log_of_no_commit(state, info.path, "table.repair() moves it out of the table")
+
+
+def log_of_no_commit(state: TableState, path: str, hint: str) -> UserError:
+    return UserError(
+        "a log file belongs to no commit, which version 6 cannot have", path=state.fs.url,
+        file=path, hint=hint,
+    )  # fmt: skip
+
+
 def _available(state: TableState, after: TableConfig) -> list[MetadataPartition]:
     """The listed partitions that the version can have and this package builds."""
     listed, has_indexes = state.config.metadata_partitions, bool(after.layout.index_version)
@@ -256,10 +243,4 @@ def _groups(fs: FileSystem, partition: MetadataPartition) -> int:
     return max((number for number in numbers if number is not None), default=-1) + 1
 
 
-__all__ = [
-    "ChangeRecord",
-    "VersionChange",
-    "check_direction",
-    "load_record",
-    "plan_change",
-]
+__all__ = ["VersionChange", "check_direction", "log_of_no_commit", "plan_change"]

@@ -80,29 +80,36 @@ class LocalFileSystem:
         return self._unlinked(self._at(checked_file(path)))
 
     def _unlinked(self, place: str) -> str:
-        """`place`, unless it or a link on its path leads out of the root."""
-        if not self._has_link(place):
-            return place
-        found = os.path.realpath(place)
-        root = os.path.realpath(self.root)
-        if found != root and not found.startswith(root.rstrip("/") + "/"):
-            raise StorageError(
-                "a symbolic link leads out of the table",
-                path=place,
-                hint="replace the link by the files",
-            )
+        """`place`, unless it or a link on its path leads out of the root, or it is neither a file
+        nor a folder: to open a named pipe would wait for a writer."""
+        if self._has_link(place):
+            found = os.path.realpath(place)
+            root = os.path.realpath(self.root)
+            if found != root and not found.startswith(root.rstrip("/") + "/"):
+                raise StorageError(
+                    "a symbolic link leads out of the table",
+                    path=place,
+                    hint="replace the link by the files",
+                )
+            with contextlib.suppress(OSError):
+                _check_mode(os.stat(found).st_mode, place)
         return place
 
     def _has_link(self, place: str) -> bool:
-        """Whether something between the root and `place`, included, is a symbolic link."""
+        """Whether something between the root and `place`, included, is a symbolic link.
+
+        Raises StorageError for what is neither a link, a file nor a folder.
+        """
         below = self.root
         for part in filter(None, place[len(self.root) :].split("/")):
             below = f"{below}/{part}"
             try:
-                if stat.S_ISLNK(os.lstat(below).st_mode):
-                    return True
+                mode = os.lstat(below).st_mode
             except OSError:  # nothing is there, or nothing that can be followed
                 return False
+            if stat.S_ISLNK(mode):
+                return True
+            _check_mode(mode, below)
         return False
 
     def read(self, path: str) -> bytes:
@@ -151,6 +158,8 @@ class LocalFileSystem:
                             if not is_folder and is_staged(entry.name):
                                 continue
                             found_stat = None if is_folder else entry.stat()
+                            if found_stat is not None:
+                                _check_mode(found_stat.st_mode, entry.path)
                             yield FileInfo(
                                 prefix + entry.name,
                                 found_stat.st_size if found_stat else 0,
@@ -249,6 +258,16 @@ def local_errors(place: str) -> Iterator[str]:
 def _reason(error: OSError) -> str:
     """In one line, also for errors of pyarrow, whose text has the path."""
     return (os.strerror(error.errno) if error.errno else str(error)).lower()
+
+
+def _check_mode(mode: int, place: str) -> None:
+    """Raise StorageError for named pipes, sockets and devices."""
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise StorageError(
+            "neither a file nor a folder",
+            path=place,
+            hint="remove the named pipe, socket or device",
+        )
 
 
 class _NameTakenError(StorageError):

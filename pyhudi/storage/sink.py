@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -55,15 +57,33 @@ class LargeWrites:
 
     def __init__(self, sink: Sink) -> None:
         self._sink: Sink | None = sink
+        self._held: io.BytesIO | None = None
         self._stream: pa.NativeFile | None = pa.BufferedOutputStream(
             pa.PythonFile(self, mode="w"), _BUFFER_BYTES
         )
 
     def write(self, data: Any) -> int:
+        if self._held is not None:
+            return self._held.write(data)
         return len(data) if self._sink is None else self._sink.write(data)
 
     def tell(self) -> int:
-        return 0 if self._sink is None else self._sink.tell()
+        held = 0 if self._held is None else self._held.tell()
+        return 0 if self._sink is None else self._sink.tell() + held
+
+    @contextmanager
+    def edited(self, edit: Callable[[bytes], bytes]) -> Iterator[None]:
+        """What the block writes reaches the sink as `edit` returns it.  Memory: its bytes."""
+        assert self._sink is not None and self._stream is not None
+        self._stream.flush()
+        self._held = io.BytesIO()
+        try:
+            yield
+            self._stream.flush()
+            content = edit(self._held.getvalue())
+        finally:
+            self._held = None
+        self._sink.write(content)
 
     def flush(self) -> None:
         """The sink is flushed when it is closed."""

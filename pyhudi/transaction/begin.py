@@ -19,7 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.errors import PyhudiError, UnsupportedTableError
+from pyhudi.errors import PyhudiError
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_version, check_writable
 from pyhudi.options import Heartbeats, Options, WriteOptions
@@ -29,6 +29,7 @@ from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.table.property_checks import check_stated
+from pyhudi.table.stored_properties import check_writable_properties
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
@@ -82,13 +83,8 @@ def check_table(config: TableConfig) -> None:
     """Raise UnsupportedTableError, with the reason, for a table that cannot be written."""
     check_version(config)
     check_stated(config)
-    if not config.has_meta_columns:
-        raise UnsupportedTableError("a table without meta columns cannot be written")
-    if config.drops_partition_columns:
-        raise UnsupportedTableError("a table that drops partition columns cannot be written")
+    check_writable_properties(config)
     cdc_mode(config)  # raises for an unknown mode
-    if config.partition_metafile_in_base_format:
-        raise UnsupportedTableError("writing partition metafiles in Parquet is not supported")
     check_writable(config)
 
 

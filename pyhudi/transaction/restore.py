@@ -22,6 +22,7 @@ from typing import Any
 
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, PARTITION_METAFILE, join, parse_data_file
+from pyhudi.read.positions import moment_at
 from pyhudi.read.snapshot_availability import check_not_expired
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
@@ -92,8 +93,9 @@ def propose_restore(state: TableState, to: InstantTime) -> list[RollbackPlan]:
             "a later commit is savepointed", instant=to, savepoint=saved.time,
             hint="delete the savepoint first, or restore to it",
         )  # fmt: skip
-    _check_none_archived(state, to)
-    check_not_expired(state, state.view(limit=to), to)
+    _check_none_archived(state, target)
+    moment, limit = moment_at(state, to)
+    check_not_expired(state, moment, moment.view(limit=limit), limit)
     return list(_plans(state.fs, state.config, state.log, _after(timeline, to)))
 
 
@@ -108,19 +110,23 @@ def _after(timeline: Timeline, to: InstantTime) -> list[Instant]:
     return [*pending, *sorted(done, key=lambda i: i.completed_at or i.time, reverse=True)]
 
 
-def _check_none_archived(state: TableState, to: InstantTime) -> None:
-    """Raise UserError for archived commits after `to`.  Reads the archive only if `to` is older
-    than the active timeline: a savepoint can outlive the archival of later commits."""
+def _check_none_archived(state: TableState, target: Instant) -> None:
+    """Raise UserError for archived commits after the target: a savepoint can outlive the archival
+    of later commits, and a commit can complete after others that began later.
+
+    Cost: layout 1 reads the archive only if the target is older than the active timeline.
+    """
     start = state.view(partitions=[]).visibility.start
-    if start is None or to >= start:
+    if not state.log.layout.has_completion_times and (start is None or target.time >= start):
         return
-    archived = state.archive.timeline.commits.after(to).first
-    if archived is not None:
-        raise UserError(
-            "commits after this one have been archived and cannot be undone",
-            instant=to,
-            archived=archived.time,
-        )
+    active = state.timeline.times
+    for archived in state.archive.commit_instants:
+        if archived.position > target.position and archived.time not in active:
+            raise UserError(
+                "commits after this one have been archived and cannot be undone",
+                instant=target.time,
+                archived=archived.time,
+            )
 
 
 def _plans(

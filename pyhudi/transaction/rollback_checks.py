@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pyhudi.errors import CorruptFileError, UserError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, parse_data_file
+from pyhudi.metadata.partition_creation import archived_creations
 from pyhudi.metadata.visible_instants import is_creation
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -68,7 +69,7 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
             hint="restore to the commit before it, which rebuilds the metadata table",
         )
     deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
-    created = [i for i in deltas if is_creation(i.time)]
+    created = [*archived_creations(metadata_log), *(i for i in deltas if is_creation(i.time))]
     built = [i for i in created if (i.completed_at or i.time) > done]
     if built:
         raise UserError(

@@ -178,6 +178,20 @@ def test_logs_are_rewritten_if_a_compaction_was_planned_meanwhile(version: int) 
     assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 2 for i in range(8)}
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_write_does_not_commit_to_groups_whose_clustering_was_planned_meanwhile(
+    version: int,
+) -> None:
+    fs = new_table(**{VERSION: str(version)})
+    planned: list[str | None] = []
+    table = optimistic(fs, lambda t: planned.append(t.schedule_clustering("id")))
+    with pytest.raises(WriteConflictError, match="pending clustering") as refused:
+        table.upsert(rows(range(4), 3))
+    assert refused.value.facts["instant"] == planned[0]
+    assert open_(fs).cluster("id").instants == (planned[0],)
+    assert snapshot(fs) == {f"k{i}": 1 for i in range(8)}
+
+
 def test_a_compaction_runs_concurrently_with_a_writer() -> None:
     fs = new_table(TableType.MERGE_ON_READ)
     open_(fs).upsert(rows(range(8), 2))

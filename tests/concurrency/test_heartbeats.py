@@ -52,6 +52,20 @@ def test_a_killed_process_counts_as_crashed_at_once(tmp_path: Path) -> None:
     assert fs.exists(heartbeat_path(T)) and not living(fs)
 
 
+@pytest.mark.skipif(not Path("/proc/self/ns").exists(), reason="only Linux tells of processes so")
+def test_a_process_that_has_the_id_of_a_crashed_one_is_not_its_writer(tmp_path: Path) -> None:
+    fs = LocalFileSystem(tmp_path)
+    command = [sys.executable, "-c", BEAT, str(tmp_path), T]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None and child.stdout.readline() == "beats\n"
+        stated = json.loads(fs.read(heartbeat_path(T)))
+        assert living(fs) == {T}
+        earlier = {**stated, "started": str(int(stated["started"]) - 1)}
+        fs.replace(heartbeat_path(T), json.dumps(earlier).encode())
+        assert not living(fs)
+        child.kill()
+
+
 def test_a_heartbeat_of_elsewhere_is_judged_by_its_age() -> None:
     fs, rules = MemoryFileSystem(), Heartbeats(interval_seconds=0.02, misses=2)
     other = {"machine": "other/pid:[1]", "pid": 1, "started": "1", "token": "x"}

@@ -25,7 +25,6 @@ from typing import Any, Final
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError
-from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.archive import Archive
 from tests.history.events import (
@@ -205,8 +204,11 @@ def _completions(table: Table) -> dict[str, str]:
 
 def _reaches_archive(table: Table, since: str) -> bool:
     state = table._state()
-    return state.is_archived(InstantTime(since)) and any(
-        done > since for done in state.archive.completions.values()
+    active = state.timeline.commits.instants
+    return (
+        bool(active)
+        and since < min(i.completed_at or i.time for i in active)
+        and any(done > since for done in state.archive.completions.values())
     )
 
 

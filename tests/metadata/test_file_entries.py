@@ -106,15 +106,16 @@ def test_untyped_entries_have_the_wrappers_of_version_6() -> None:
     assert str(found["price"]["minValue"]["DecimalWrapper"]["value"]) == "-1.500000000000000"
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("in_log", [False, True])
+@pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize(
     ("values", "low", "high"),
     [([1.0, NAN, -2.0], "-2.0", "nan"), ([NAN, NAN], "nan", "nan"), ([0.0, -0.0], "-0.0", "0.0")],
 )
-def test_nan_is_the_greatest_number_of_a_log(
-    version: int, values: list[float], low: str, high: str
+def test_nan_is_the_greatest_number(
+    version: int, values: list[float], low: str, high: str, in_log: bool
 ) -> None:
-    row = indexed(version, pa.table({"d": values}), in_log=True)["d"]
+    row = indexed(version, pa.table({"d": values}), in_log=in_log)["d"]
     bounds = [str(row[side]["DoubleWrapper"]["value"]) for side in ("minValue", "maxValue")]
     if NAN in values:
         assert bounds == [low, high]

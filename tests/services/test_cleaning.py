@@ -117,6 +117,22 @@ def test_slices_of_replaced_groups_go_and_their_partition_ends(tmp_path: Path) -
     assert sorted(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == [8, 8, 8, 8, 9, 9]
 
 
+def test_groups_that_the_earliest_retained_commit_replaced_stay_for_its_changes(
+    tmp_path: Path,
+) -> None:
+    """They hold the rows before it; Apache Hudi too deletes only what was replaced earlier."""
+    table = table_of(tmp_path / "t")
+    before = {str(f.name) for s in table.file_slices() for f in s.files}
+    replacing = table.insert_overwrite(rows(range(8), 6)).instant
+    table.upsert(rows(range(8), 7))
+    assert table.clean(dry_run=True).kept_from in (None, replacing)
+    table.clean()
+    assert before <= set(files(tmp_path / "t"))
+    table.upsert(rows(range(8), 8))
+    table.clean()
+    assert not before & set(files(tmp_path / "t"))
+
+
 @pytest.mark.parametrize("option", ["selected", "regex"])
 def test_a_clean_of_some_partitions_leaves_the_others_to_the_next(
     tmp_path: Path, option: str

@@ -12,9 +12,11 @@ import pyhudi
 from pyhudi.errors import UserError
 from pyhudi.formats.log_block import delete_block
 from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
+from pyhudi.records import InstantTime
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.service_payloads import COMPACTION_PLAN, read_avro, write_avro
+from pyhudi.transaction.heartbeat import heartbeat_path
 from tests.crash.test_every_stop import SCHEMA, rows
 from tests.services.test_compaction import OPTIONS, everything
 
@@ -139,6 +141,29 @@ def test_a_plan_that_was_left_is_made_again(tmp_path: Path) -> None:
     assert report.notes[0].endswith("which no process was running")
     assert everything(table) == before
     assert not table.timeline.pending.instants
+
+
+def test_a_clean_leaves_the_logs_that_another_machine_compacts(tmp_path: Path) -> None:
+    """Also those of groups that were replaced since."""
+    versions = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+                "hoodie.clean.fileversions.retained": "1"}  # fmt: skip
+    table = table_with_logs(tmp_path / "t", **versions)
+    done = table.compact_logs()
+    fs, folder = LocalFileSystem(tmp_path / "t"), table.config.layout.timeline_folder
+    plan = fs.read(f"{folder}/{done.instant}.logcompaction.requested")
+    table.rollback(done.instant or "")
+    logs = {str(log.name) for each in table.file_slices() for log in each.logs}
+    time = InstantTime(done.instant or "")
+    fs.create(f"{folder}/{time}.logcompaction.requested", plan)
+    fs.create(heartbeat_path(time), b"")  # as Apache Hudi writes it
+    table.insert_overwrite(rows(range(0, 20, 2), 9))
+    for ts in range(10, 13):
+        table.upsert(rows(range(0, 20, 2), ts))
+        table.compact()
+        table.clean()
+    assert [i.action for i in table.timeline.pending] == [Action.LOG_COMPACTION]
+    there = {info.name for part in table.partitions() for info in fs.children(part)}
+    assert logs <= there
 
 
 def test_changes_and_older_snapshots_are_what_they_were(tmp_path: Path) -> None:

@@ -81,8 +81,9 @@ def pyhudi_rows(rows_: list[dict[str, object]]) -> object:
     return pa.Table.from_pylist(rows_, SCHEMA)
 
 
-def test_planned_compactions_and_cleans_after_it_end(tmp_path: Path) -> None:
-    table = table_of(tmp_path / "t", "mor")
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_planned_compactions_and_cleans_after_it_end(tmp_path: Path, version: str) -> None:
+    table = table_of(tmp_path / "t", "mor", **{"hoodie.write.table.version": version})
     table.upsert(rows(range(4), 2))
     want, at = values(table), newest(table)
     table.savepoint("kept")
@@ -136,6 +137,30 @@ def test_what_cannot_be_restored_is_named(tmp_path: Path) -> None:
     table.clean()
     with pytest.raises(SnapshotExpiredError):
         table.restore(first, dry_run=True)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_savepoint_is_not_restored_once_later_commits_are_archived(
+    tmp_path: Path, version: str
+) -> None:
+    table = table_of(
+        tmp_path / "t",
+        **{"hoodie.write.table.version": version, "hoodie.archive.beyond.savepoint": "true",
+           "hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"},
+    )  # fmt: skip
+    saved = table.savepoint("kept").instant
+    for ts in range(2, 14):
+        table.upsert(rows(range(8), ts))
+    table.clean()
+    archived = set(table.archive().instants)
+    later = {i.time for i in table.archived_timeline.commits if i.time > saved}
+    assert later & archived
+    want = values(table)
+    with pytest.raises(UserError, match="have been archived"):
+        table.restore(saved, dry_run=True)
+    with pytest.raises(UserError, match="have been archived"):
+        table.restore(saved)
+    assert values(table) == want
 
 
 def metadata_instants(path: Path) -> dict[str, set[str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -12,16 +14,21 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import UnsupportedTableError, UserError
+from pyhudi.errors import IndexNotReadyError, UnsupportedTableError, UserError
 from pyhudi.health.findings import Severity
 from pyhudi.metadata.definitions import read_definitions
 from pyhudi.options import parse_options
-from pyhudi.services.version_change import RECORD
+from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
-from pyhudi.table.properties import MergeMode
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import MergeMode, TableType, load_config
+from pyhudi.table.version_record import RECORD
+from pyhudi.timeline.instant import Action, Instant, State
 from tests.cli.test_commands import answer, run
-from tests.support.filesystems import every_stop, tree
+from tests.concurrency.test_conflicts import new_table, open_, snapshot
+from tests.concurrency.test_conflicts import rows as some_rows
+from tests.support.filesystems import clone, every_stop, tree
 from tests.support.fixtures import fixtures
 from tests.support.foreign import foreign_table, row_counts
 from tests.support.golden import SMALL, golden_names, golden_table, unzipped
@@ -56,6 +63,7 @@ def test_a_golden_table_keeps_its_rows_up_and_down(name: str) -> None:
         assert rows(table) == before, to
         assert table.config.metadata_partitions == listed
         assert not table.metadata.verify().findings
+        assert not [each for each in table.doctor().findings if each.severity is Severity.ERROR]
     for to in (8, 6):
         opened(fs).downgrade(to)
         table = opened(fs)
@@ -158,6 +166,69 @@ def test_a_change_that_stops_anywhere_leaves_a_table_that_is_read_and_finished(
         assert not table.metadata.verify().findings, stop
 
 
+def works(act: Callable[[], object], verb: str) -> bool:
+    """Or it is refused with the call that finishes the change."""
+    try:
+        act()
+    except IndexNotReadyError as refused:
+        assert "unfinished" in refused.facts and verb in str(refused), refused
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "to", "one_in"),
+    [
+        ("cow_rli", 6, 9, 61), ("cow_rli", 9, 6, 61), ("mor_bloom", 9, 6, 29),
+        pytest.param("cow_rli", 6, 9, 1, marks=pytest.mark.slow),
+        pytest.param("cow_rli", 9, 6, 1, marks=pytest.mark.slow),
+        pytest.param("mor_bloom", 6, 9, 1, marks=pytest.mark.slow),
+        pytest.param("mor_bloom", 9, 6, 1, marks=pytest.mark.slow),
+        pytest.param("mor_rli_avro", 9, 6, 3, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_verbs_work_or_name_the_change_that_stopped_anywhere(
+    name: str, since: int, to: int, one_in: int
+) -> None:
+    fs = golden_table(name)
+    if since > 6:
+        opened(fs).upgrade(since)
+    before, some = rows(opened(fs)), opened(fs).scan(with_meta=False).to_arrow().slice(0, 2)
+    keys = opened(fs).scan().to_arrow()["_hoodie_record_key"].to_pylist()[:2]
+    word = "upgrade" if to > since else "downgrade"
+    verb, has_index = f"table.{word}({to})", "record_index" in opened(fs).config.metadata_partitions
+
+    def change(store: FileSystem) -> None:
+        getattr(opened(store), word)(to)
+
+    refused = 0
+    for stop in every_stop(fs, change, one_in=one_in, varies=True):
+        found = {each.code: each for each in opened(stop.fs).doctor(quick=True).findings}
+        unfinished = stop.fs.exists(RECORD)
+        assert ("unfinished-version-change" in found) == unfinished, stop
+        if unfinished:
+            assert verb in found["unfinished-version-change"].advice
+        assert rows(opened(stop.fs)) == before, stop
+        if has_index:
+            table = opened(stop.fs)
+            refused += not works(partial(table.lookup, keys), verb)
+            refused += not works(table.index.verify, verb)
+            refused += not works(table.index.stats, verb)
+        for index in ("SIMPLE", "RECORD_INDEX") if has_index else ("SIMPLE",):
+            disk = clone(stop.fs)
+            table = opened(disk, **{"hoodie.index.type": index})
+            refused += not works(partial(table.upsert, some), verb)
+            if table.config.is_merge_on_read:
+                works(opened(disk).compact, verb)
+            assert opened(disk).scan().to_arrow().num_rows == before.total(), stop
+            if unfinished:
+                change(disk)
+                assert opened(disk).config.version == to and not disk.exists(RECORD), stop
+                assert opened(disk).scan().to_arrow().num_rows == before.total(), stop
+                assert not opened(disk).metadata.verify().findings, stop
+    assert bool(refused) == has_index
+
+
 @pytest.mark.parametrize(
     ("folder", "name", "dropped"),
     [
@@ -213,6 +284,75 @@ def test_targets_that_cannot_be_reached_are_refused() -> None:
     assert tree(fs) == before
     assert opened(fs).upgrade(9, dry_run=True).to_version == 9
     assert tree(fs) == before
+
+
+def table_with_logs() -> FileSystem:
+    """A merge-on-read table of version 9 whose newest slices have logs."""
+    fs = new_table(TableType.MERGE_ON_READ, **{"hoodie.write.table.version": "9"})
+    open_(fs).upsert(some_rows(range(4), 2))
+    return fs
+
+
+def test_a_table_with_savepoints_on_logs_is_not_downgraded_to_version_6() -> None:
+    fs = table_with_logs()
+    saved = open_(fs).savepoint("kept").instant
+    before = tree(fs)
+    for dry_run in (True, False):
+        with pytest.raises(UserError, match="a savepoint protects logs") as refused:
+            open_(fs).downgrade(6, dry_run=dry_run)
+        assert refused.value.facts["savepoint"] == saved
+    assert tree(fs) == before
+    open_(fs).delete_savepoint(saved)
+    open_(fs).downgrade(6)
+    assert snapshot(fs) == {f"k{i}": 2 if i < 4 else 1 for i in range(8)}
+
+
+def test_an_upgrade_from_version_6_deletes_logs_of_writes_that_were_rolled_back() -> None:
+    """Such as one that a task wrote after the rollback.  Its name has the instant of its slice,
+    which version 8 takes for the instant of a commit."""
+    fs = new_table(TableType.MERGE_ON_READ, **{"hoodie.write.table.version": "6"})
+    elsewhere = clone(fs)
+    late = InstantTime(str(open_(elsewhere).upsert(some_rows(range(4), 2)).instant))
+    log = timeline_log(fs, load_config(fs))
+    failed = Instant(late, Action.DELTA_COMMIT, State.REQUESTED)
+    fs.create(log.path(failed), b"")
+    log.start(failed, b"{}")
+    open_(fs).insert(some_rows(range(20, 21), 1, "p2"))
+    assert open_(fs).timeline.where({Action.ROLLBACK}).instants
+    for path in logs_of(elsewhere):
+        fs.create(path, elsewhere.read(path))
+    open_(fs).upgrade(9)
+    assert not logs_of(fs)
+    assert snapshot(fs) == {f"k{i}": 1 for i in [*range(8), 20]}
+
+
+@pytest.mark.parametrize("instant", ["29990101000000000", "20200101000000000"])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_downgrade_names_a_log_of_no_commit_and_its_cure(compacted: bool, instant: str) -> None:
+    fs = table_with_logs()
+    first = logs_of(fs)[0]
+    stray = re.sub(r"_\d{17}\.log\.\d+", f"_{instant}.log.7", first)
+    fs.create(stray, fs.read(first))
+    if compacted:
+        open_(fs).compact()
+    before = tree(fs)
+    with pytest.raises(UserError, match="a log file belongs to no commit") as refused:
+        open_(fs).downgrade(6)
+    assert refused.value.facts["file"] == stray
+    if "table.repair()" in str(refused.value):
+        assert tree(fs) == before
+        with pytest.raises(UserError, match="belongs to no commit"):
+            open_(fs).downgrade(6, dry_run=True)
+        open_(fs).repair()
+    else:
+        assert instant.startswith("2020") and "move it out" in str(refused.value)
+        fs.delete([stray])
+    open_(fs).downgrade(6)
+    assert snapshot(fs) == {f"k{i}": 2 if i < 4 else 1 for i in range(8)}
+
+
+def logs_of(fs: FileSystem) -> list[str]:
+    return [info.path for p in ("p0", "p1") for info in fs.children(p) if ".log." in info.name]
 
 
 def test_statistics_and_secondary_indexes_are_rebuilt_in_the_other_version() -> None:

@@ -37,17 +37,22 @@ class FarEngine(LocalEngine):
 
 
 class Pausing(LocalEngine):
-    """An engine that does something else once, before the named step of a write."""
+    """An engine that does something else once, before or after the named step of a write."""
 
-    def __init__(self, step: str, meanwhile: Callable[[], object]) -> None:
+    def __init__(self, step: str, meanwhile: Callable[[], object], *, after: bool = False) -> None:
         super().__init__(1)
-        self._step, self._meanwhile = step, meanwhile
+        self._step, self._meanwhile, self._after = step, meanwhile, after
 
     def run(self, task, items, *, label):  # type: ignore[no-untyped-def]
-        if label == self._step:
+        pauses = label == self._step
+        if pauses:
             self._step = ""
+        if pauses and not self._after:
             self._meanwhile()
-        return super().run(task, items, label=label)
+        results = super().run(task, items, label=label)
+        if pauses and self._after:
+            self._meanwhile()
+        return results
 
 
 class Remembering(LocalEngine):

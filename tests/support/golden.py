@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 import zipfile
 from functools import cache
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.fixtures import fixtures
@@ -36,31 +40,46 @@ def unzipped(archive: Path) -> MemoryFileSystem:
 
 
 VERSIONS = SMALL.parent / "versions.tar.xz"
+TURNS = SMALL.parent / "turns.tar.xz"
 
 
 @cache
-def _version_tables() -> dict[str, bytes]:
-    """Every file of the archive of tables of versions 8 and 9, by its path."""
-    with tarfile.open(VERSIONS) as archive:
+def _files(path: Path) -> dict[str, bytes]:
+    """Every file of an archive, by its path."""
+    with tarfile.open(path) as archive:
         found = ((entry.name, archive.extractfile(entry)) for entry in archive)
         return {name: file.read() for name, file in found if file is not None}
 
 
 def version_table_names() -> list[str]:
     """Names of the tables of versions 8 and 9 that have expected rows."""
-    paths = (path.partition("/") for path in _version_tables())
+    paths = (path.partition("/") for path in _files(VERSIONS))
     return sorted(name for name, _, path in paths if path == "expected.json")
 
 
 def version_table_file(name: str, path: str) -> bytes:
     """A file of the table's folder in the archive, besides the table."""
-    return _version_tables()[f"{name}/{path}"]
+    return _files(VERSIONS)[f"{name}/{path}"]
 
 
 def version_table(name: str) -> MemoryFileSystem:
     """A copy of a table of version 8 or 9 of that archive."""
+    return _table(VERSIONS, name)
+
+
+def turns_table(name: str) -> MemoryFileSystem:
+    """A copy of a table of Apache Hudi, or of one that both programs wrote."""
+    return _table(TURNS, name)
+
+
+def turns_rows(name: str) -> pa.Table:
+    """What Apache Hudi reads of such a table."""
+    return pq.read_table(io.BytesIO(_files(TURNS)[f"{name}/expected.parquet"]))
+
+
+def _table(archive: Path, name: str) -> MemoryFileSystem:
     fs = MemoryFileSystem()
-    for path, data in _version_tables().items():
+    for path, data in _files(archive).items():
         if path.startswith(f"{name}/table/"):
             fs.create(path.removeprefix(f"{name}/table/"), data)
     return fs

@@ -6,9 +6,12 @@ that a user may do.  What comes of it is right rows or a typed error; the folder
 
 from __future__ import annotations
 
+import copy
+import json
 import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -222,6 +225,78 @@ def test_links_out_of_the_table_are_refused(home: Path, what: str) -> None:
     assert time.process_time() - began < 30
     if what in ("partition", "file"):
         assert any(isinstance(error, StorageError) for error in errors)
+
+
+@pytest.mark.parametrize("what", ["properties", "commit", "base file", "link", "socket", "log"])
+def test_pipes_and_sockets_in_a_table_are_refused(home: Path, what: str) -> None:
+    table = home / "table"
+    place = {
+        "properties": table / ".hoodie" / "hoodie.properties",
+        "commit": max(  # the newest one, whose content a scan reads
+            path
+            for path in (table / ".hoodie").rglob("*.deltacommit")
+            if "metadata" not in path.relative_to(table).parts
+        ),
+        "log": next(table.glob("p0/.*.log.*")),
+    }.get(what, next((table / "p0").glob("*.parquet")))
+    place.unlink()
+    match what:
+        case "link":
+            os.mkfifo(table / "pipe")
+            place.symlink_to(table / "pipe")
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                folder = os.open(place.parent, os.O_RDONLY)
+                bound.bind(f"/proc/self/fd/{folder}/{place.name}")
+                os.close(folder)
+        case _:
+            os.mkfifo(place)
+    began = time.monotonic()
+    with pytest.raises(StorageError, match="neither a file nor a folder"):
+        plain = {"hoodie.metadata.enable": "false"}
+        pyhudi.open_table(table, options=plain).scan().to_arrow()
+    with suppress(PyhudiError):
+        pyhudi.open_table(table).scan().to_arrow()
+    with suppress(PyhudiError):
+        pyhudi.doctor(table)
+    assert time.monotonic() - began < 30
+
+
+HOSTILE = [..., None, "", -1, 10**20, [], {}, [None], {"a": None}, "V9"]
+
+
+def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    for key, each in inner:
+        yield (*path, key)
+        yield from places(each, (*path, key))
+
+
+def test_the_list_of_indexes_of_any_definitions_is_right_or_a_typed_error(tmp_path: Path) -> None:
+    table = pyhudi.create_table(tmp_path, SCHEMA, record_key="id", version=9)
+    table.bulk_insert(rows(range(2), 1))
+    table.index.create("column_stats")
+    table.index.create("secondary", "part", name="sp")
+    file = tmp_path / ".hoodie" / ".index_defs" / "index.json"
+    good = json.loads(file.read_text())
+    texts = ["", "[]", "null", "{", '{"indexDefinitions": []}', "\0", "[" * 100_000]
+    for path in places(good):
+        for value in HOSTILE:
+            changed = copy.deepcopy(good)
+            inner = changed
+            for key in path[:-1]:
+                inner = inner[key]
+            if value is ...:
+                del inner[path[-1]]
+            else:
+                inner[path[-1]] = value
+            texts.append(json.dumps(changed))
+    for text in texts:
+        file.write_text(text)
+        with suppress(PyhudiError):
+            found = table.index.list()
+            assert found.column_names == ["name", "columns", "version"]
 
 
 def test_a_root_that_is_a_link_is_the_users_own_choice(home: Path) -> None:

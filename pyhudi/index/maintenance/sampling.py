@@ -29,6 +29,7 @@ from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ChangeRange, ScanRequest
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
@@ -68,7 +69,9 @@ def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) ->
     }
 
 
-def check_changes(state: TableState, engine: Engine, since: str, until: str) -> dict[str, Any]:
+def check_changes(
+    state: TableState, engine: Engine, since: PointInTime, until: PointInTime
+) -> dict[str, Any]:
     """Fields of an `IndexCheck` of the changes of commits after `since` up to `until`: rows they
     wrote that still exist, and entries they wrote that are still valid.
 
@@ -89,7 +92,9 @@ def check_changes(state: TableState, engine: Engine, since: str, until: str) -> 
     return _fields(index.shard_count, rows, entries, found)
 
 
-def _changed_rows(state: TableState, engine: Engine, since: str, until: str) -> pa.Table:
+def _changed_rows(
+    state: TableState, engine: Engine, since: PointInTime, until: PointInTime
+) -> pa.Table:
     """[record_key, partition_path, file_id] of rows that the range's commits wrote."""
     change_range = ChangeRange(since, until)
     columns = (RECORD_KEY, PARTITION_PATH, FILE_NAME)

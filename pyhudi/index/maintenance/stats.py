@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.metadata.elastic.state import IndexRule
@@ -20,12 +21,16 @@ from pyhudi.metadata.record_index.index_stats import (
     written_between,
 )
 from pyhudi.options import Growth
+from pyhudi.read.positions import as_position
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.time_travel import PointInTime
+from pyhudi.records import BEFORE_ALL_COMMITS, BEFORE_ALL_INSTANTS, Position
 from pyhudi.reports import Report
 
 BUCKET_ENTRIES: Final = 1_000_000
 """Entries that a bucket is planned for."""
 
+_AFTER_ALL: Final = "99999999999999999"
 _NEAR: Final = 0.8
 _ROOM: Final = 1.3
 
@@ -168,11 +173,35 @@ def elastic_advice(groups: Sequence[Sequence[BucketFigures]], rule: IndexRule) -
     )
 
 
-def index_entries(state: TableState, engine: Engine, since: str, until: str) -> pa.Table:
-    """Entries that commits after `since` up to `until` wrote into the index, ordered by commit."""
+def current_end(state: TableState) -> Position:
+    """The position of the newest commit."""
+    return max((i.position for i in state.commits), default=BEFORE_ALL_COMMITS)
+
+
+def _between(state: TableState, since: Position, until: Position) -> pc.Expression:
+    """Entries of the commits in a range.  Commits that are not known are older than all others."""
+    commit = pc.field("commit")
+    others = [i.time for i in state.commits if not since < i.position <= until]
+    where = ~commit.isin(pa.array(others, pa.string()))
+    if state.commits and since >= state.commits[0].position:
+        where &= commit >= min(i.time for i in state.commits)
+    return where
+
+
+def index_entries(
+    state: TableState, engine: Engine, since: PointInTime, until: PointInTime | None
+) -> pa.Table:
+    """Entries that commits after `since` up to `until` (None: the newest) wrote into the index,
+    ordered by commit."""
+    first = as_position(state, since)
+    end = current_end(state) if until is None else as_position(state, until)
     index = state.record_index
-    tasks = [WrittenTask(state.fs, shard, since, until) for shard in (*index.older, *index.shards)]
+    has_completions = state.log.layout.has_completion_times
+    low, high = (BEFORE_ALL_INSTANTS, _AFTER_ALL) if has_completions else (first, end)
+    tasks = [WrittenTask(state.fs, shard, low, high) for shard in (*index.older, *index.shards)]
     found = engine.run(written_between, tasks, label="index-entries")
+    if has_completions:
+        found = [entries.filter(_between(state, first, end)) for entries in found]
     return pa.concat_tables([WRITTEN_SCHEMA.empty_table(), *found]).sort_by(
         [("commit", "ascending"), ("record_key", "ascending")]
     )

@@ -3,6 +3,9 @@
 The files are those of the newest slices, so the bounds are tight.  The type of the bounds comes
 from the entries of the files.  A file that has entries, but none of this column, was written
 before the column existed: its rows count as nulls.
+
+Entries that add to older ones (of logs that were appended to, of partitions whose files were not
+all looked at) are widened to one entry when the metadata table is compacted.
 Source: table_format 9.4, writer_v8_v9 11.8; metadata tables of Apache Hudi 1.0 and 1.1.
 """
 
@@ -18,6 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi._native.hashing import hash_id
+from pyhudi._native.keys import argsort
+from pyhudi.errors import UnsupportedTableError
 from pyhudi.metadata.file_stats.entries import COUNTS, EntryColumns
 from pyhudi.metadata.file_stats.ranges import ColumnRanges, as_flags, hull, ranges_in
 from pyhudi.metadata.file_stats.records import FileName
@@ -29,7 +34,19 @@ from pyhudi.metadata.file_stats.value_types import (
     stored_values,
     value_type,
 )
-from pyhudi.metadata.payloads import NON_PARTITIONED, ranges_type
+from pyhudi.metadata.payloads import (
+    COLUMN_RANGE,
+    COLUMN_STATS,
+    NON_PARTITIONED,
+    PARTITION_PAYLOADS,
+    PARTITION_RANGE,
+    PARTITION_STATS,
+    decode_ranges,
+    encode_ranges,
+    ranges_type,
+    transcode,
+)
+from pyhudi.metadata.record_schema import RECORDS_V9
 from pyhudi.records import RECORD_KEY
 
 _V1_TYPES: Final = {
@@ -112,12 +129,16 @@ def _entries_of_column(
     names: Sequence[str],
     homes: Any,
     version: int,
+    *,
+    is_log: bool = False,
 ) -> tuple[list[int], pa.StructArray] | None:
-    """(numbers of partitions, their entries) of one column.  names: of the partitions."""
+    """(numbers of sets of rows, their entries) of one column; names: of the sets.
+
+    is_log: the sets are logs, whose entries are not tight; else partitions."""
     kind = bounds_type(entries)
     if kind is None:
         return None
-    ranges = ranges_in(entries, kind, np.zeros(len(entries), np.bool_))
+    ranges = ranges_in(entries, kind, np.full(len(entries), is_log))
     if ranges is None:
         return None
     absent = ~ranges.is_known & (rows >= 0)
@@ -140,7 +161,7 @@ def _entries_of_column(
         high=high,
         counts=_counts(entries, np.where(absent, rows, 0), homes, len(names), chosen),
         typed=typed,
-        is_tight=True,
+        is_tight=not is_log,
     )
     return chosen.tolist(), columns.to_entries()
 
@@ -232,3 +253,74 @@ def _counts(
         np.add.at(total, homes, values + (missing if name in ("valueCount", "nullCount") else 0))
         sums.append(pa.array(total[chosen], pa.int64()))
     return sums[0], sums[1], sums[2], sums[3]
+
+
+def widened(
+    keys: pa.Array, values: pa.Array, schema: str, *, path: str
+) -> tuple[pa.Array, pa.Array]:
+    """(distinct keys in byte order, their entries or null) of a group's rows, given oldest first.
+
+    keys, values: binary; a null value deletes what is older, an entry with `isDeleted` too, and a
+    tight one replaces it.  The others add to what is older, so that the entry of a key with several
+    of them has the range of all.  Raises UnsupportedTableError for entries that cannot be combined.
+    """
+    order = argsort(keys)
+    ordered = keys.take(pa.array(order))
+    changes = as_flags(pc.not_equal(ordered.slice(1), ordered.slice(0, max(len(ordered) - 1, 0))))
+    groups = np.concatenate([np.zeros(min(len(keys), 1), np.int64), np.cumsum(changes)])
+    count = int(groups[-1]) + 1 if len(groups) else 0
+    newest = np.zeros(count, np.int64)
+    newest[groups] = order  # the sort is stable: the latest row of a key is the last
+    distinct = keys.take(pa.array(newest))
+    several = np.bincount(groups, minlength=count)[groups] > 1
+    rows, homes = order[several], groups[several]
+    found = decode_ranges(values.take(pa.array(rows)).cast(pa.binary()), schema, path=path)
+    live = _adding(found, homes, count)
+    together = live & (np.bincount(homes[live], minlength=count)[homes] > 1)
+    if not together.any():
+        return distinct, values.take(pa.array(newest))
+    sets, homes = np.unique(homes[together], return_inverse=True)
+    combined = _combined(found.filter(pa.array(together)), homes, len(sets), path)
+    newest[sets] = len(values) + np.arange(len(sets))
+    kind = COLUMN_RANGE if path != PARTITION_STATS.path else PARTITION_RANGE
+    encoded = encode_ranges(combined, RECORDS_V9.stored, kind=kind)
+    field = PARTITION_PAYLOADS[COLUMN_STATS.path]
+    encoded = transcode(encoded, RECORDS_V9.stored, [field], path=path, target=schema)
+    every = pa.concat_arrays([values, encoded.cast(values.type)])
+    return distinct, every.take(pa.array(newest))
+
+
+def _adding(entries: pa.StructArray, homes: Any, count: int) -> Any:
+    """Which entries count: those since the last that deletes or replaces the ones before it."""
+    absent = as_flags(entries.is_null())
+    ends = absent | as_flags(pc.struct_field(entries, "isDeleted").fill_null(False))
+    tight = as_flags(pc.struct_field(entries, "isTightBound").fill_null(False)) & ~ends
+    at, first = np.arange(len(entries)), np.zeros(count, np.int64)
+    np.maximum.at(first, homes[ends], at[ends] + 1)
+    np.maximum.at(first, homes[tight], at[tight])
+    return at >= first[homes]
+
+
+def _combined(entries: pa.StructArray, homes: Any, count: int, path: str) -> pa.StructArray:
+    """One entry for each set of entries, which are of one column and file, or partition, each."""
+    names = pc.struct_field(entries, "fileName").take(pa.array(np.unique(homes, True)[1]))
+    columns = pc.struct_field(entries, "columnName")
+    typed = pc.struct_field(entries, ["valueType", "typeOrdinal"]).is_valid()
+    version = 2 if pc.any(typed).as_py() else 1
+    parts: list[pa.StructArray] = []
+    places: list[int] = []
+    for column in pc.unique(columns).to_pylist():
+        mine = as_flags(pc.equal(columns, column))
+        sets, own = np.unique(homes[mine], return_inverse=True)
+        found = _entries_of_column(
+            column, entries.filter(pa.array(mine)), np.full(len(own), -1),
+            names.take(pa.array(sets)).to_pylist(), own, version, is_log=True,
+        )  # fmt: skip
+        if found is None or len(found[0]) < len(sets):
+            raise UnsupportedTableError(
+                "the ranges of a column cannot be combined", partition=path, column=column,
+                hint="run table.metadata.rebuild()",
+            )  # fmt: skip
+        parts.append(found[1])
+        places += sets.tolist()
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(places)))

@@ -31,7 +31,8 @@ class ColumnRanges:
     low, high: bounds of the values that are not null, of the column's type; null where none are
     stated.  is_bounded: whether every value lies between them.  may_be_null: whether the values
     may include nulls.  has_values: False if the file has only nulls, or no rows.  is_known:
-    whether the file has an entry.
+    whether the file has an entry.  may_be_nan: whether the values may include NaN; None where that
+    is not known, as of entries that earlier releases wrote.
     """
 
     low: pa.Array
@@ -40,6 +41,7 @@ class ColumnRanges:
     may_be_null: Any
     has_values: Any
     is_known: Any
+    may_be_nan: Any = None
 
 
 def as_flags(values: pa.Array) -> Any:

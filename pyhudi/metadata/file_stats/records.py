@@ -9,6 +9,8 @@ dotted path: each indexed file has entries for all of them, whatever columns Apa
 configured to index.
 Ranges of base files come from their footers; a column without statistics is read.  A log's ranges
 cover the rows of its data blocks; a log with only deletes has entries without values.
+NaN is the greatest value, as for Apache Hudi and Spark.  Footers that Arrow wrote leave it out, so
+floating columns of such files are read.
 
 If a range of a file cannot be represented, the file gets no entries at all: readers do not skip
 such files, whereas a missing column of an indexed file would make them skip it.
@@ -35,6 +37,7 @@ from pyhudi.formats.avro_schema import avro_to_arrow
 from pyhudi.formats.base_file import BaseFooter, footer, read_base
 from pyhudi.formats.log_block import data_batches
 from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
+from pyhudi.formats.nan_statistics import bounds_cover_nan
 from pyhudi.metadata.file_stats.value_types import (
     NULL_ORDINAL,
     V1_DIGITS,
@@ -196,6 +199,7 @@ def _wrapper(kind: pa.DataType) -> str:
 def _base_ranges(task: IndexedFile, found: BaseFooter) -> tuple[ColumnRange, ...]:
     metadata = found.metadata
     chunks: dict[str, list[Any]] = {}
+    covers_nan = bounds_cover_nan(metadata)
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             if metadata.schema.column(number).max_repetition_level == 0:
@@ -203,7 +207,7 @@ def _base_ranges(task: IndexedFile, found: BaseFooter) -> tuple[ColumnRange, ...
                 chunks.setdefault(chunk.path_in_schema, []).append(chunk)
     try:
         return tuple(
-            _footer_range(task, column, kind, chunks.get(column, []))
+            _footer_range(task, column, kind, chunks.get(column, []), covers_nan=covers_nan)
             for column, kind in task.selected(found.schema)
         )
     except _NotRepresentableError:
@@ -211,7 +215,7 @@ def _base_ranges(task: IndexedFile, found: BaseFooter) -> tuple[ColumnRange, ...
 
 
 def _footer_range(
-    task: IndexedFile, column: str, kind: pa.DataType, chunks: list[Any]
+    task: IndexedFile, column: str, kind: pa.DataType, chunks: list[Any], *, covers_nan: bool
 ) -> ColumnRange:
     sizes = {
         "size_bytes": sum(c.total_compressed_size for c in chunks),
@@ -221,6 +225,8 @@ def _footer_range(
     wrapper, typed = _stored_as(kind, task.version)
     nulls = 0
     lows, highs = [], []
+    if pt.is_floating(kind) and not covers_nan:
+        return _read_range(task, column, kind, sizes)
     for chunk in chunks:
         found = chunk.statistics
         if found is None or not found.has_null_count:
@@ -232,6 +238,8 @@ def _footer_range(
         elif found.null_count < chunk.num_values:
             return _read_range(task, column, kind, sizes)
     by = _unscaled if pt.is_decimal(kind) and task.version >= 2 else None
+    if any(bound != bound for bound in (*lows, *highs)):  # NaN
+        return _read_range(task, column, kind, sizes)
     low, high = min(lows, default=None, key=by), max(highs, default=None, key=by)
     return ColumnRange(column, wrapper, low, high, count, nulls, **sizes, typed=typed)
 
@@ -325,8 +333,8 @@ def _range_of(
     if values.null_count < len(values):
         bounds = pc.min_max(values)
         found = {name: _plain(bounds[name], kind, version) for name in ("min", "max")}
-        if version and pt.is_floating(kind) and pc.any(pc.is_nan(values)).as_py():
-            found["max"] = float("nan")  # for Apache Hudi and Spark the greatest number
+        if pt.is_floating(kind) and pc.any(pc.is_nan(values)).as_py():
+            found["max"] = float("nan")
             found["min"] = found["max"] if pc.all(pc.is_nan(values)).as_py() else found["min"]
     return ColumnRange(
         column, wrapper, found["min"], found["max"], len(values), values.null_count, **sizes,

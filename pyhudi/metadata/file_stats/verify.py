@@ -54,9 +54,9 @@ def _wrong_ranges(metadata: MetadataTable, files: Sequence[FileIndex]) -> Iterat
 def _contradicts(found: ColumnRange, entry: dict[str, Any]) -> str | None:
     """How an entry contradicts its file; None if it does not."""
     low, high = (_value(entry[side], found.wrapper) for side in ("minValue", "maxValue"))
-    if found.low is not None and low is not None and found.low < low:
+    if found.low is not None and low is not None and _is_less(found.low, low):
         return f"the file contains {found.low!r}, below the recorded minimum {low!r}"
-    if found.high is not None and high is not None and found.high > high:
+    if found.high is not None and high is not None and _is_less(high, found.high):
         return f"the file contains {found.high!r}, above the recorded maximum {high!r}"
     nulls, count = entry["nullCount"], entry["valueCount"]
     if nulls == 0 and found.null_count:
@@ -64,6 +64,11 @@ def _contradicts(found: ColumnRange, entry: dict[str, Any]) -> str | None:
     if entry["minValue"] is None and found.low is not None and nulls == count and count:
         return "the file contains values, but only nulls are recorded"
     return None
+
+
+def _is_less(one: Any, other: Any) -> bool:
+    """Whether a bound is less than another; NaN is the greatest value."""
+    return bool(one < other or (other != other and one == one))
 
 
 def _value(side: dict[str, Any] | None, wrapper: str) -> Any:
