@@ -9,6 +9,7 @@ from pyhudi.ingest.concurrent_services import ConcurrentServices as ConcurrentSe
 from pyhudi.ingest.concurrent_services import ServicesStatus as ServicesStatus
 from pyhudi.ingest.databases.postgres_changes import PostgresChanges as PostgresChanges
 from pyhudi.ingest.databases.query_source import QuerySource as QuerySource
+from pyhudi.ingest.files.csv_rows import CsvDialect as CsvDialect
 from pyhudi.ingest.files.listing import DateFolders as DateFolders
 from pyhudi.ingest.files.source import FileSource as FileSource
 from pyhudi.ingest.kafka.kafka_source import KafkaSource as KafkaSource

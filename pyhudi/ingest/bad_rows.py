@@ -7,23 +7,43 @@ the read, so nothing has been written then.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
 from itertools import chain
+from itertools import count as count_up
 from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from pyhudi.api.table import create_table, open_table
+from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.arrays import Mask
-from pyhudi.errors import BadRowsError, OptionError, SchemaError, TableNotFoundError
-from pyhudi.ingest.source import REJECTED, RejectedRows
+from pyhudi.errors import (
+    BadRowsError,
+    LockError,
+    OptionError,
+    PyhudiError,
+    TableNotFoundError,
+    UserError,
+    WriteConflictError,
+)
+from pyhudi.ingest.retries import Retries
+from pyhudi.ingest.row_fit import ColumnsFit, columns_fit, rows_with, shaped
+from pyhudi.ingest.source import (
+    REJECTED,
+    RejectedRows,
+    RowPlaces,
+    failing_places,
+    texts_of_rows,
+)
 from pyhudi.records import IS_DELETED
-from pyhudi.write.input.schema_check import fit_schema
+from pyhudi.write.input.schema_check import SchemaRules
 
 _SHOWN: Final = 5
 """Bad rows that an error names."""
@@ -32,14 +52,18 @@ ERROR_ROWS: Final = REJECTED.append(pa.field("target", pa.string())).append(
 )
 """Columns of an error table.  target: the table that the rows were for."""
 
+_SHARED: Final = Retries(20, first_seconds=0.05, max_seconds=2.0)
+"""Attempts of a write to an error table, to which other ingests may write."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorTable:
     """A table that collects bad rows; it is created with the first of them.
 
     Its columns are raw (the bytes of the row; JSON for rows that were decoded), reason, position,
-    target and rejected_at.  A batch that is read again after a crash replaces its bad rows, which
-    target and position identify.  The bad rows of a batch are committed before its good ones.
+    target and rejected_at.  A bad row is stored once, also if it is read again after a crash or a
+    reset in a batch of another size: target and position identify it.  The bad rows of a batch are
+    committed before its good ones.  Several ingests may share a table.
     """
 
     path: str
@@ -51,14 +75,28 @@ class ErrorTable:
         now = pa.scalar(int(time.time() * 1e6), pa.timestamp("us", "UTC"))
         rows = rejected.append_column(ERROR_ROWS.field("target"), pa.repeat(target, count))
         rows = rows.append_column(ERROR_ROWS.field("rejected_at"), pa.repeat(now, count))
+        for attempt in count_up(1):
+            try:
+                self._opened().upsert(rows)
+                return
+            except (WriteConflictError, LockError):  # of an ingest that shares the table
+                if not _SHARED.allows(attempt):
+                    raise
+                time.sleep(_SHARED.pause(attempt))
+
+    def _opened(self) -> Table:
+        """The table, which is created unless another ingest is first."""
         try:
-            table = open_table(self.path, storage_options=self.storage_options)
+            return open_table(self.path, storage_options=self.storage_options)
         except TableNotFoundError:
-            table = create_table(
+            pass
+        try:
+            return create_table(
                 self.path, ERROR_ROWS, record_key=["target", "position"],
                 storage_options=self.storage_options,
             )  # fmt: skip
-        table.upsert(rows)
+        except UserError:
+            return open_table(self.path, storage_options=self.storage_options)
 
 
 BadRows = Literal["fail", "skip"] | ErrorTable
@@ -89,19 +127,35 @@ class BadRowRules:
             )  # fmt: skip
 
 
+RowTest = Callable[[pa.Table], object]
+"""Raises UserError for rows that cannot be written, such as those with an unsafe partition path."""
+
+
+def _no_test(rows: pa.Table) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class TableFit:
-    """What rows must fit: the table's user columns, and those that must not be null."""
+    """What rows must fit: the table's user columns, those that must not be null, and the changes
+    of the schema that a write may make.  A new table has no columns yet.
+
+    row_test: called when the first rows are read, for the test of rows with the table's types.
+    """
 
     schema: pa.Schema
     record_key: Sequence[str] = ()
     ordering: Sequence[str] = ()
+    partition: Sequence[str] = ()
+    rules: SchemaRules = field(default_factory=SchemaRules)
+    row_test: Callable[[], RowTest] = field(default=lambda: _no_test)
 
 
 @dataclass
 class BadRowCheck:
     """The checks of one batch.  target: URL of the table.  after: the checkpoint that the batch
-    follows, for positions of rows that do not fit.
+    follows.  places: of its rows, for positions of rows that do not fit; None if they were
+    transformed.
 
     count: bad rows so far.  failure: the error that ended the read; a library that reads the rows
     may wrap it.
@@ -110,67 +164,104 @@ class BadRowCheck:
     rules: BadRowRules
     target: str
     after: str | None
+    places: RowPlaces | None = None
     count: int = 0
-    failure: BadRowsError | None = None
+    failure: BaseException | None = None
     _good: int = field(default=0, init=False)
     _rejected: list[pa.Table] = field(default_factory=list, init=False)
+    _equal: Counter[str] = field(default_factory=Counter, init=False)
 
     def decoded(self, rows: pa.RecordBatchReader, rejected: RejectedRows) -> pa.RecordBatchReader:
         """The rows of a source, which adds those that it cannot decode to `rejected`."""
 
         def checked() -> Iterator[pa.RecordBatch]:
-            for batch in rows:
-                self._take(rejected.take())
+            for batch in self._read(rows):
+                self._take(rejected.take(), rejected.error)
                 yield batch
-            self._take(rejected.take())
+            self._take(rejected.take(), rejected.error)
 
         return pa.RecordBatchReader.from_batches(rows.schema, checked())
 
+    def _read(self, rows: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from rows
+        except (PyhudiError, OSError) as error:
+            self.failure = error
+            raise
+
     def fitted(self, rows: pa.RecordBatchReader, fit: TableFit) -> pa.RecordBatchReader:
         """Rows that have a place in the table; the last check of a batch."""
-        rows = _with_key_columns(rows, fit)
-        casts = _casts(rows.schema, fit.schema)
-        schema = rows.schema
-        for name, kind in casts.items():
-            position = schema.get_field_index(name)
-            schema = schema.set(position, schema.field(position).with_type(kind))
+        rows = _with_needed_columns(rows, fit)
+        columns = columns_fit(rows.schema, fit.schema, fit.rules)
 
         def checked() -> Iterator[pa.RecordBatch]:
-            number = 0
+            number, test = 0, fit.row_test()
             for batch in rows:
-                good = self._fitting(batch, casts, fit, number)
+                good = self._fitting(batch, columns, fit, test, number)
                 number += batch.num_rows
                 self._good += good.num_rows
-                yield good.cast(schema) if casts else good
+                yield from good.to_batches()
             self._finish()
 
-        return pa.RecordBatchReader.from_batches(schema, checked())
+        return pa.RecordBatchReader.from_batches(columns.schema, checked())
 
     def _fitting(
-        self, batch: pa.RecordBatch, casts: Mapping[str, pa.DataType], fit: TableFit, first: int
-    ) -> pa.RecordBatch:
+        self, batch: pa.RecordBatch, columns: ColumnsFit, fit: TableFit, test: RowTest, first: int
+    ) -> pa.Table:
         """The rows that fit; the others are taken.  first: rows of the batch before these."""
+        rows = pa.Table.from_batches([batch])
         reasons: dict[int, str] = {}
+
+        def add(places: Iterable[int], reason: str) -> None:
+            for place in places:
+                reasons.setdefault(int(place), reason)
+
+        for refused in columns.refused:
+            mask = rows_with(rows, refused.steps)
+            add(np.flatnonzero(mask), f"column {'.'.join(refused.steps)}: {refused.reason}")
         for mask, reason in chain(_without_key(batch, fit), _without_order(batch, fit)):
-            reasons |= {int(row): reason for row in np.flatnonzero(mask) if int(row) not in reasons}
-        for name, kind in casts.items():
-            column = batch.column(name)
-            for row in _misfits(column, kind):
-                reasons.setdefault(row, f"column {name}: not a value of type {kind}")
+            add(np.flatnonzero(mask), reason)
+        for column in columns.schema:
+            values = rows.column(column.name)
+            bad = failing_places(values, partial(shaped, target=column.type, name=column.name))
+            add(bad, f"column {column.name}: not a value of type {column.type}")
+        retained = _without(rows, reasons)
+        good = columns.shaped(retained)
+        where = np.delete(np.arange(rows.num_rows), sorted(reasons))
+        late = list(failing_places(good, test))
+        for place in late:
+            add([where[place]], _refusal(test, good.slice(place, 1)))
         if not reasons:
-            return batch
+            return good
+        self._report(rows, reasons, first)
+        return _without(good, late)
+
+    def _report(self, rows: pa.Table, reasons: Mapping[int, str], first: int) -> None:
         where = sorted(reasons)
-        texts = [json.dumps(row, default=str) for row in batch.take(where).to_pylist()]
-        positions = [f"{self.after or 'start'}+{first + row + 1}" for row in where]
-        values = ([text.encode() for text in texts], [reasons[row] for row in where], positions)
+        texts = texts_of_rows(rows.take(where))
+        positions = self._positions([first + row for row in where], texts)
+        values = (texts, [reasons[row] for row in where], positions)
         arrays = [pa.array(v, f.type) for v, f in zip(values, REJECTED, strict=True)]
         self._take(pa.Table.from_arrays(arrays, schema=REJECTED))
-        good = np.ones(batch.num_rows, np.bool_)
-        good[where] = False
-        return batch.filter(pa.array(good, pa.bool_()))
 
-    def _take(self, rejected: pa.Table) -> None:
-        """Add bad rows.  Raises BadRowsError if the rules allow no more."""
+    def _positions(self, rows: Sequence[int], texts: Sequence[bytes]) -> list[str]:
+        """Of bad rows: as the source states them.  Otherwise they do not depend on the size of the
+        batch either where they identify rows: they are made of the content then."""
+        places = None if self.places is None else self.places.of(rows)
+        if places is not None:
+            return places
+        if not isinstance(self.rules.bad_rows, ErrorTable):
+            return [f"{self.after or 'start'}+{row + 1}" for row in rows]
+        found = []
+        for text in texts:
+            name = blake2b(text, digest_size=16).hexdigest()
+            self._equal[name] += 1
+            found.append(f"content:{name}+{self._equal[name]}")
+        return found
+
+    def _take(self, rejected: pa.Table, error: PyhudiError | None = None) -> None:
+        """Add bad rows.  Raises BadRowsError, or the error of the source, if the rules allow no
+        more."""
         if not rejected.num_rows:
             return
         self.count += rejected.num_rows
@@ -178,6 +269,9 @@ class BadRowCheck:
             self._rejected.append(rejected)
         limit = 0 if self.rules.bad_rows == "fail" else self.rules.rows_max
         if limit is not None and self.count > limit:
+            if error is not None and self.rules.bad_rows == "fail":
+                self.failure = error
+                raise error
             self._fail("rows of the source cannot be decoded or do not fit the table")
 
     def _finish(self) -> None:
@@ -190,44 +284,69 @@ class BadRowCheck:
 
     def _fail(self, what: str) -> None:
         shown = pa.concat_tables(self._rejected).slice(0, _SHOWN).to_pylist()
-        self.failure = BadRowsError(
+        failure = BadRowsError(
             what, table=self.target, bad_rows=self.count, good_rows=self._good,
             positions=", ".join(row["position"] for row in shown), reason=shown[0]["reason"],
             hint='correct the source, or ingest with bad_rows="skip" or an ErrorTable',
         )  # fmt: skip
-        raise self.failure
+        self.failure = failure
+        raise failure
 
 
-def _casts(rows: pa.Schema, table: pa.Schema) -> dict[str, pa.DataType]:
-    """Columns whose type a write does not accept, and the table's type of each."""
-    found: dict[str, pa.DataType] = {}
-    for column in rows:
-        if column.name not in table.names:
-            continue
-        stored = table.field(column.name)
-        try:
-            fit_schema(pa.schema([column]), pa.schema([stored]))
-        except SchemaError:
-            found[column.name] = stored.type
-    return found
+def _without(rows: pa.Table, places: Iterable[int]) -> pa.Table:
+    left_out = list(places)
+    if not left_out:
+        return rows
+    good = np.ones(rows.num_rows, np.bool_)
+    good[left_out] = False
+    return rows.filter(pa.array(good, pa.bool_()))
 
 
-def _with_key_columns(rows: pa.RecordBatchReader, fit: TableFit) -> pa.RecordBatchReader:
+def _refusal(test: RowTest, row: pa.Table) -> str:
+    """Why a test refuses a row."""
+    try:
+        test(row)
+    except (pa.ArrowException, UserError) as error:
+        return str(error)
+    return "the row cannot be written"
+
+
+def _with_needed_columns(rows: pa.RecordBatchReader, fit: TableFit) -> pa.RecordBatchReader:
     """With null columns of the record key if the rows have none of them, such as JSON messages
-    without any field."""
-    keys = [column for column in fit.schema if column.name in fit.record_key]
-    if not keys or len(keys) < len(fit.record_key):  # a key of nested fields
+    without any field; and with those that a new table is created with.
+
+    A column that the first batch of a new table has no value for is text, an ordering a number.
+    """
+    names = set(rows.schema.names)
+    needed: list[pa.Field] = []
+    if not len(fit.schema):
+        kinds = dict.fromkeys((*fit.record_key, *fit.partition), pa.string())
+        kinds.update(dict.fromkeys(fit.ordering, pa.int64()))
+        needed = [pa.field(n, kind) for n, kind in kinds.items() if n not in names and "." not in n]
+        empty = [f.name for f in rows.schema if f.name in kinds and pt.is_null(f.type)]
+        if empty:
+            rows = _retyped(rows, {name: kinds[name] for name in empty})
+    else:
+        keys = [column for column in fit.schema if column.name in fit.record_key]
+        is_nested = not keys or len(keys) < len(fit.record_key)
+        if not is_nested and not any(column.name in names for column in keys):
+            needed = [column.with_nullable(True) for column in keys]
+    if not needed:
         return rows
-    if any(column.name in rows.schema.names for column in keys):
-        return rows
-    schema = pa.schema([*rows.schema, *(column.with_nullable(True) for column in keys)])
+    schema = pa.schema([*rows.schema, *needed])
 
     def completed() -> Iterator[pa.RecordBatch]:
         for batch in rows:
-            nulls = [pa.nulls(batch.num_rows, column.type) for column in keys]
+            nulls = [pa.nulls(batch.num_rows, column.type) for column in needed]
             yield pa.RecordBatch.from_arrays([*batch.columns, *nulls], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, completed())
+
+
+def _retyped(rows: pa.RecordBatchReader, kinds: Mapping[str, pa.DataType]) -> pa.RecordBatchReader:
+    """Columns of the type null with other types."""
+    schema = pa.schema([f.with_type(kinds.get(f.name, f.type)) for f in rows.schema])
+    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in rows))
 
 
 def _without_key(batch: pa.RecordBatch, fit: TableFit) -> Iterator[tuple[Mask, str]]:
@@ -260,23 +379,3 @@ def _without_order(batch: pa.RecordBatch, fit: TableFit) -> Iterator[tuple[Mask,
             deleted = pc.fill_null(batch.column(IS_DELETED), False)
             mask = mask & ~deleted.to_numpy(zero_copy_only=False)
         yield mask, f"column {name}: the ordering is null"
-
-
-def _misfits(column: pa.Array, kind: pa.DataType, first: int = 0) -> Iterator[int]:
-    """Rows whose value cannot be cast, found by halving; no cost where all can."""
-    if _can_cast(column, kind):
-        return
-    if len(column) == 1:
-        yield first
-        return
-    half = len(column) // 2
-    yield from _misfits(column.slice(0, half), kind, first)
-    yield from _misfits(column.slice(half), kind, first + half)
-
-
-def _can_cast(column: pa.Array, kind: pa.DataType) -> bool:
-    try:
-        pc.cast(column, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        return False
-    return True

@@ -11,7 +11,7 @@ from pyhudi.ingest.databases.postgres_changes import PostgresChanges
 from pyhudi.ingest.databases.query_source import QuerySource
 from pyhudi.ingest.queues.s3_event_source import S3EventSource
 from pyhudi.ingest.source import RowSource
-from pyhudi.ingest.source_registry import needed
+from pyhudi.ingest.source_registry import csv_dialect, needed
 from pyhudi.ingest.table_source import TableSource
 
 _STARTS: Final = {"READ_LATEST": "latest", "READ_UPTO_LATEST_COMMIT": "earliest"}
@@ -81,8 +81,7 @@ def s3_events_from(properties: Mapping[str, str]) -> RowSource:
         prefix=of("select.relpath.prefix", "key.prefix"),
         pattern="*" + glob.escape(of("select.file.extension")),
         excluded=[each for each in excluded if each],
-        delimiter=properties.get("csv.sep", ","),
-        header=properties.get("csv.header", "true").lower() == "true",
+        csv=csv_dialect(properties),
         max_messages=int(properties.get(queue + "max.messages.per.batch", "1000")),
         wait_seconds=int(properties.get(queue + "long.poll.wait", "1")),
         visibility_seconds=None if hidden is None else int(hidden),

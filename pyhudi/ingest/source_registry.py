@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 from pyhudi.errors import OptionError
+from pyhudi.ingest.files.csv_rows import CsvDialect
 from pyhudi.ingest.source import RowSource
 
 GROUP: Final = "pyhudi.sources"
@@ -65,13 +66,33 @@ def needed(properties: Mapping[str, str], name: str, *, of: str) -> str:
     return value
 
 
+def csv_dialect(properties: Mapping[str, str]) -> CsvDialect:
+    """The names `csv.*`."""
+
+    def flag(name: str, default: str) -> bool:
+        return properties.get("csv." + name, default).strip().lower() == "true"
+
+    return CsvDialect(
+        delimiter=properties.get("csv.sep") or properties.get("csv.delimiter") or ",",
+        header=flag("header", "true"),
+        quote=properties.get("csv.quote", '"'),
+        escape=properties.get("csv.escape") or None,
+        comment=properties.get("csv.comment") or None,
+        null_value=properties.get("csv.nullValue"),
+        empty_value=properties.get("csv.emptyValue", ""),
+        encoding=properties.get("csv.encoding") or properties.get("csv.charset") or "utf-8",
+        multi_line=flag("multiLine", "true"),
+        trims_left=flag("ignoreLeadingWhiteSpace", "false"),
+        trims_right=flag("ignoreTrailingWhiteSpace", "false"),
+    )
+
+
 def files_from(properties: Mapping[str, str]) -> RowSource:
     """The source `files`: `source.dfs.root`, and the other names of files in docs/options.md."""
     from pyhudi.ingest import FileSource
 
     own = "pyhudi.ingest.files."
     prefixes = properties.get("source.dfs.ignore.prefixes", "").split(",")
-    header = properties.get("csv.header", "true").lower() == "true"
     _ = properties.get("source.input.selector")
     return FileSource(
         needed(properties, "source.dfs.root", of="files"),
@@ -81,8 +102,7 @@ def files_from(properties: Mapping[str, str]) -> RowSource:
         order=properties.get(own + "order", "time"),
         quiet_seconds=float(properties.get(own + "quiet.seconds", "2")),
         late_seconds=float(properties.get(own + "late.seconds", "0")),
-        delimiter=properties.get("csv.sep", ","),
-        header=header,
+        csv=csv_dialect(properties),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,15 +15,27 @@ from pyhudi.errors import OptionError, PyhudiError
 from pyhudi.ingest.bad_rows import BadRowCheck, BadRowRules, BadRows, TableFit
 from pyhudi.ingest.concurrent_services import ConcurrentServices, ServiceRounds
 from pyhudi.ingest.retries import Retries, is_passing
-from pyhudi.ingest.source import RowSource, SourceBatch, SourceLag, SourceLimits, lag_of
+from pyhudi.ingest.source import (
+    IngestedTable,
+    ReadsChanges,
+    RowSource,
+    SourceBatch,
+    SourceLag,
+    SourceLimits,
+    lag_of,
+)
 from pyhudi.ingest.status import IngestState, IngestStatus, StatusReceiver, rows_of
 from pyhudi.observe.events import observed, plain_facts
+from pyhudi.write.input.schema_check import SchemaRules
 from pyhudi.write.input.source_checkpoint import SourcePosition
 from pyhudi.write.write_report import WriteReport
 
+_LOG: Final = logging.getLogger("pyhudi.ingest")
 _IDLE_SECONDS: Final = 1.0
 _LAG_SHARE: Final = 10
 """Least time between two queries of the lag, in durations of one."""
+_LAG_SECONDS: Final = 10.0
+"""How old the lag becomes while no batch is written, unless a query takes long."""
 _STOP_SECONDS: Final = 0.2
 """How often `stop` is evaluated during a pause."""
 
@@ -42,6 +55,14 @@ class _IngestTable(Protocol):
     def without_inline_services(self) -> Self: ...
 
     def source_position(self) -> tuple[SourcePosition | None, pa.Schema]: ...
+
+    def has_global_keys(self) -> bool: ...
+
+    def stored_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
+
+    def schema_rules(self) -> SchemaRules: ...
+
+    def row_test(self) -> Callable[[pa.Table], object]: ...
 
     def ingest(
         self,
@@ -137,25 +158,39 @@ class Stream:
         with observed("ingest", operation=self.operation, table=self.table.path) as facts:
             report = self._write(batch, before, start, schema)
             facts.update(plain_facts(report))
-        batch.committed()
+        if self.saves_checkpoint:  # else the next batch has the same rows again
+            batch.committed()
         pa.default_memory_pool().release_unused()  # batches differ: a stream would grow for weeks
         return report, batch.checkpoint
 
     def _read(
         self, start: str | None, limits: SourceLimits, schema: pa.Schema
     ) -> SourceBatch | None:
-        return self.source.read(start, limits, schema)
+        if not isinstance(self.source, ReadsChanges):
+            return self.source.read(start, limits, schema)
+        table = None if self._transforms else self._ingested()
+        return self.source.read_changes(start, limits, schema, table)
+
+    def _ingested(self) -> IngestedTable:
+        config = self.table.config
+        key, partition = config.record_key_fields, config.partition_fields
+        identity = key if self.table.has_global_keys() else (*key, *partition)
+        return IngestedTable(key, tuple(dict.fromkeys(identity)), self.table.stored_columns)
 
     def _write(
         self, batch: SourceBatch, before: str | None, start: str | None, schema: pa.Schema
     ) -> WriteReport:
-        check = BadRowCheck(self._rules, self.table.path, start)
+        places = None if self._transforms else batch.places
+        check = BadRowCheck(self._rules, self.table.path, start, places)
         rows = check.decoded(batch.rows, batch.rejected)
         try:
             for transform in self._transforms:
                 rows = transform(rows)
             config = self.table.config
-            fit = TableFit(schema, config.record_key_fields, config.ordering_fields)
+            fit = TableFit(
+                schema, config.record_key_fields, config.ordering_fields, config.partition_fields,
+                self.table.schema_rules(), self.table.row_test,
+            )  # fmt: skip
             report = self.table.ingest(
                 check.fitted(rows, fit),
                 checkpoint=batch.checkpoint if self.saves_checkpoint else None,
@@ -247,6 +282,7 @@ class _Run:
     rounds: ServiceRounds | None = None
     status: IngestStatus = field(init=False)
     next_lag: float = field(default=0.0, init=False)
+    lag_at: tuple[str | None, float] = field(default=("", 0.0), init=False)
 
     def __post_init__(self) -> None:
         self.status = IngestStatus(self.stream.table.path, repr(self.stream.source))
@@ -294,7 +330,10 @@ class _Run:
                 if not is_passing(error) or not self.retries.allows(attempt) or self.stop():
                     raise
                 self._state(IngestState.RETRYING, error=str(error), failures=attempt)
-                self._wait(time.monotonic() + self.retries.pause(attempt))
+                pause = self.retries.pause(attempt)
+                _LOG.warning("attempt %d failed and is repeated in %.1f s: %s",
+                             attempt, pause, error)  # fmt: skip
+                self._wait(time.monotonic() + pause)
                 if self.stop():
                     return None
                 continue
@@ -333,17 +372,38 @@ class _Run:
 
     def _lag(self, checkpoint: str | None) -> SourceLag | None:
         """Only for receivers of the status, because a source has to look for it; a source for which
-        that takes long is queried less often.  An unknown lag does not end the run."""
-        began = time.monotonic()
-        if not self.receivers or began < self.next_lag:
+        that takes long is queried less often."""
+        if not self.receivers or time.monotonic() < self.next_lag:
             return self.status.lag
+        return self._timed_lag(lambda: lag_of(self.stream.source, checkpoint), checkpoint)
+
+    def _timed_lag(
+        self, query: Callable[[], SourceLag | None], checkpoint: str | None
+    ) -> SourceLag | None:
+        """An unknown lag does not end the run."""
+        began = time.monotonic()
         try:
-            return lag_of(self.stream.source, checkpoint)
+            return query()
         except (PyhudiError, OSError):
             return None
         finally:
             now = time.monotonic()
             self.next_lag = now + _LAG_SHARE * (now - began)
+            self.lag_at = (checkpoint, now)
+
+    def _refresh_lag(self, left: float) -> None:
+        """During a pause: the lag of another checkpoint, or an old one, is asked for again.  left:
+        seconds of the pause; a source that fails is asked in long ones only."""
+        now, status = time.monotonic(), self.status
+        checkpoint, at = self.lag_at
+        is_old = checkpoint != status.checkpoint or now >= at + _LAG_SECONDS
+        if not self.receivers or not is_old or now < self.next_lag:
+            return
+        if status.state is IngestState.RETRYING and left < _LAG_SECONDS:
+            return
+        lag = self._timed_lag(self.stream.lag, status.checkpoint)
+        if lag != status.lag:
+            self._state(status.state, lag=lag)
 
     def _state(self, state: IngestState, **facts: Any) -> None:
         if state is not self.status.state or not self.status.since:
@@ -357,4 +417,5 @@ class _Run:
     def _wait(self, until: float) -> None:
         """Sleep until a time of the monotonic clock, or until the run is to stop."""
         while (left := until - time.monotonic()) > 0 and not self.stop():
+            self._refresh_lag(left)
             time.sleep(min(left, _STOP_SECONDS))

@@ -1,7 +1,7 @@
 """Another table as a source: its snapshot, then what each of its commits changed.
 
-The checkpoint is that of Apache Hudi's incremental source: the time of the last commit that was
-read, its instant for a table of version 6 and its completion time for versions 8 and 9.
+The checkpoint is that of Apache Hudi's incremental source: the position after the last commit that
+was read, its instant for a table of version 6 and its completion time for versions 8 and 9.
 Source: HoodieIncrSource of Apache Hudi.
 """
 
@@ -21,14 +21,15 @@ from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLimits
 from pyhudi.options import HollowCommitPolicy
 from pyhudi.read.changes.incremental import ChangeRange, ChangeWindow, open_window
 from pyhudi.read.changes.snapshot_diff import diff_rows
+from pyhudi.read.positions import as_position, current_position
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ReadTask, ScanRequest, read_task
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import IS_DELETED, InstantTime
+from pyhudi.records import IS_DELETED, Position
 from pyhudi.timeline.instant import Instant
 
 STARTS: Final = ("snapshot", "earliest", "latest")
-_BEFORE_ALL: Final = InstantTime("000")
+_BEFORE_ALL: Final = "000"
 _DIGITS: Final = (14, 17)
 
 
@@ -76,7 +77,7 @@ class TableSource:
         """Raises UserError for a checkpoint that is not a commit time, SnapshotExpiredError where
         commits after it have been archived or their files cleaned."""
         state = self._table._state()
-        since = _checked(checkpoint)
+        since = as_position(state, _checked(checkpoint))
         everything = ChangeRange(since, None, HollowCommitPolicy.BLOCK)
         window = open_window(state, everything)
         commits = _commits(state, since, window)
@@ -84,14 +85,14 @@ class TableSource:
             return None
         if checkpoint is None and self._start == "latest":
             empty = self._scan(state, everything).schema.empty_table().to_reader()
-            return SourceBatch(empty, commits[-1][0])
+            return SourceBatch(empty, current_position(state))
         if checkpoint is not None or self._start == "earliest":
             _check_present(state, window)
             commits = self._within(state, commits, limits)
         return self._batch(state, since, commits[-1][0], is_first=checkpoint is None)
 
     def _batch(
-        self, state: TableState, since: InstantTime, position: InstantTime, *, is_first: bool
+        self, state: TableState, since: Position, position: Position, *, is_first: bool
     ) -> SourceBatch:
         until = None if is_first and self._start == "snapshot" else position
         scan = self._scan(state, ChangeRange(since, until, HollowCommitPolicy.BLOCK))
@@ -111,7 +112,7 @@ class TableSource:
         return Scan(lambda: state, request, engine=self._table._engine)
 
     def _deleted(
-        self, state: TableState, since: InstantTime, until: InstantTime, schema: pa.Schema
+        self, state: TableState, since: Position, until: Position, schema: pa.Schema
     ) -> _DeletedRows:
         """Keys that exist at `since` and nowhere at `until`."""
         names = [name for name in schema.names if name != IS_DELETED]
@@ -129,12 +130,12 @@ class TableSource:
         return _DeletedRows(pa.Table.from_arrays(rows.flatten(), names), schema)
 
     def _within(
-        self, state: TableState, commits: list[tuple[InstantTime, Instant]], limits: SourceLimits
-    ) -> list[tuple[InstantTime, Instant]]:
+        self, state: TableState, commits: list[tuple[Position, Instant]], limits: SourceLimits
+    ) -> list[tuple[Position, Instant]]:
         """The first commits up to the limits; at least one."""
         rows = size = 0
         for number, (_, instant) in enumerate(commits[: self._max_commits]):
-            metadata = state.log.commit(instant)
+            metadata = state.commit(instant)
             rows += sum(stat.insert_count + stat.update_count for stat in metadata.stats)
             size += sum(stat.write_bytes for stat in metadata.stats)
             is_full = (limits.rows is not None and rows > limits.rows) or (
@@ -184,16 +185,14 @@ def _marked(rows: pa.Table, schema: pa.Schema, *, is_deleted: bool) -> list[pa.R
 
 
 def _commits(
-    state: TableState, since: InstantTime, window: ChangeWindow
-) -> list[tuple[InstantTime, Instant]]:
-    """Visible commits after `since` by their position: completion time, or instant at version 6."""
-    by_completion = state.log.layout.has_completion_times
-    found = [
-        ((instant.completed_at or instant.time) if by_completion else instant.time, instant)
-        for instant in state.timeline.commits
-        if by_completion or window.limit is None or instant.time <= window.limit
+    state: TableState, since: Position, window: ChangeWindow
+) -> list[tuple[Position, Instant]]:
+    """Visible commits after `since`, in the order of their positions."""
+    return [
+        (instant.position, instant)
+        for instant in state.commits
+        if instant.position > since and (window.limit is None or instant.time <= window.limit)
     ]
-    return sorted((pair for pair in found if pair[0] > since), key=lambda pair: pair[0])
 
 
 def _check_present(state: TableState, window: ChangeWindow) -> None:
@@ -206,7 +205,7 @@ def _check_present(state: TableState, window: ChangeWindow) -> None:
         )  # fmt: skip
 
 
-def _checked(checkpoint: str | None) -> InstantTime:
+def _checked(checkpoint: str | None) -> str:
     if checkpoint is None:
         return _BEFORE_ALL
     if not checkpoint.isdigit() or (len(checkpoint) not in _DIGITS and checkpoint != _BEFORE_ALL):
@@ -214,4 +213,4 @@ def _checked(checkpoint: str | None) -> InstantTime:
             "the table's checkpoint is not one of a table source", checkpoint=checkpoint,
             hint="the newest commit was written from another source",
         )  # fmt: skip
-    return InstantTime(checkpoint)
+    return checkpoint

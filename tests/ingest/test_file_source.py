@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,26 @@ import pytest
 from fastavro import block_reader, parse_schema, writer
 from pyarrow import orc
 
-from pyhudi.errors import CorruptFileError, FileMissingError, OptionError, UserError
+import pyhudi
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    OptionError,
+    StorageError,
+    UserError,
+)
 from pyhudi.formats.avro_schema import arrow_to_avro
-from pyhudi.ingest import DateFolders, FileSource, SourceBatch, SourceLimits
+from pyhudi.ingest import (
+    DateFolders,
+    ErrorTable,
+    FileSource,
+    IngestState,
+    IngestStatus,
+    Retries,
+    SourceBatch,
+    SourceLimits,
+    Stream,
+)
 from pyhudi.ingest.files.formats import FileFormat, read_rows
 from tests.ingest.contract import (
     NO_COLUMNS,
@@ -93,7 +111,9 @@ class FileHarness(SourceHarness):
 
     def __init__(self, folder: Path, form: str, **how: Any) -> None:
         self.folder, self.form, self.count, self.how = folder / "in", form, 0, how
+        self.folder.mkdir(parents=True)
         self.has_undecodable_rows = form in ("csv", "json")
+        self.new_columns_are_text = form == "csv"
 
     def source(self) -> FileSource:
         return FileSource(self.folder, **self.how)
@@ -113,7 +133,7 @@ class FileHarness(SourceHarness):
         name = self.name()
         if self.form == "csv":
             put(self.folder, name, b"id,ts,city\nk9,not a number,c\n", self.count)
-            return b'"k9","not a number","c"', f"{name}:2"
+            return b"k9,not a number,c", f"{name}:2"
         put(self.folder, name, b'\n{"id": "k9", "ts": }\n', self.count)
         return b'{"id": "k9", "ts": }', f"{name}:2"
 
@@ -178,8 +198,15 @@ def test_nested_avro_values_are_decoded(tmp_path: Path) -> None:
 def test_an_avro_file_that_ends_early_is_corrupt(tmp_path: Path, cut: int) -> None:
     path = put(tmp_path, "a.avro", some_rows(0), 1)
     put(tmp_path, "a.avro", path.read_bytes()[:cut], 1)
-    with pytest.raises(CorruptFileError):
-        batch_of(FileSource(tmp_path)).rows.read_all()
+    batch = batch_of(FileSource(tmp_path))
+    read = batch.rows.read_all().num_rows
+    assert isinstance(batch.rejected.error, CorruptFileError)
+    rejected = batch.rejected.take().to_pylist()
+    assert [row["position"] for row in rejected] == [f"a.avro:{read + 1}" if read else "a.avro"]
+    table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id")
+    with pytest.raises(CorruptFileError, match=r"a\.avro"):
+        Stream(FileSource(tmp_path, pattern="*.avro"), table).run_once()
+    assert pyhudi.open_table(tmp_path / "t").checkpoint() is None
 
 
 def test_bad_lines_among_many_are_rejected_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -204,10 +231,13 @@ def test_lines_of_json_longer_than_a_block_are_read(
     assert ids(FileSource(tmp_path)) == ["a", "b" * 500, "c"]
 
 
-def test_fields_of_json_that_no_line_has_are_left_out(tmp_path: Path) -> None:
+def test_fields_of_json_that_no_line_has_are_null(tmp_path: Path) -> None:
     put(tmp_path, "a.json", b'{"id": "a", "new": 1.5}\n{"id": "b", "new": 2}\n', 1)
-    schema = batch_of(FileSource(tmp_path)).rows.schema
-    assert {field.name: str(field.type) for field in schema} == {"id": "string", "new": "double"}
+    rows = batch_of(FileSource(tmp_path)).rows.read_all()
+    assert {field.name: str(field.type) for field in rows.schema} == {
+        "id": "string", "new": "double", "ts": "int64", "city": "string",
+    }  # fmt: skip
+    assert rows["ts"].null_count == rows["city"].null_count == 2
 
 
 def test_bad_rows_of_csv_are_rejected_and_the_rest_is_read(
@@ -223,8 +253,8 @@ def test_bad_rows_of_csv_are_rejected_and_the_rest_is_read(
     ]
     rejected = {row["position"]: row["raw"] for row in batch.rejected.take().to_pylist()}
     assert rejected == {
-        "a.csv:7": b"a,b", "a.csv:302": b'"k300","x","c"', "a.csv:602": b"1,2,3,4",
-        "a.csv:603": b'"k601","1.5","c"',
+        "a.csv:7": b"a,b", "a.csv:302": b"k300,x,c", "a.csv:602": b"1,2,3,4",
+        "a.csv:603": b"k601,1.5,c",
     }  # fmt: skip
 
 
@@ -343,11 +373,14 @@ def test_wrong_arguments_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> N
         FileSource(tmp_path, **wrong)
 
 
-def test_files_without_a_common_type_are_refused(tmp_path: Path) -> None:
+def test_rows_of_files_without_a_common_type_are_rejected(tmp_path: Path) -> None:
     put(tmp_path, "a.parquet", pa.table({"id": ["a"]}), 1)
     put(tmp_path, "b.parquet", pa.table({"id": [{"x": 1}]}), 2)
-    with pytest.raises(UserError, match="different columns"):
-        batch_of(FileSource(tmp_path))
+    batch = batch_of(FileSource(tmp_path))
+    assert batch.rows.read_all()["id"].to_pylist() == ["a"]
+    (row,) = batch.rejected.take().to_pylist()
+    assert (row["position"], row["raw"]) == ("b.parquet:1", b'{"id": {"x": 1}}')
+    assert row["reason"] == "column id: not a value of type string"
 
 
 def test_one_file_is_read_up_to_its_first_bad_line(tmp_path: Path) -> None:
@@ -365,3 +398,102 @@ def test_a_batch_ends_at_a_file_when_its_time_has_passed(tmp_path: Path) -> None
         counts.append(batch.rows.read_all().num_rows)
         checkpoint = batch.checkpoint
     assert counts == [20, 20]  # files of one modification time belong together
+
+
+def test_a_row_of_a_file_that_does_not_fit_is_rejected_with_its_place(tmp_path: Path) -> None:
+    """The number of the row in its file, whichever files are in the batch."""
+    for name, at in (("a", 1), ("b", 2)):
+        rows = pa.table({"id": ["x", None, "y", None], "ts": [1, 2, 3, 4]})
+        (tmp_path / "in").mkdir(exist_ok=True)
+        pq.write_table(rows, tmp_path / "in" / f"{name}.parquet", row_group_size=1)
+        os.utime(tmp_path / "in" / f"{name}.parquet", (1_700_000_000 + at,) * 2)
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64()})
+    for number, limit in enumerate((None, 1)):
+        table = pyhudi.create_table(tmp_path / f"t{number}", schema, record_key="id")
+        errors = ErrorTable(str(tmp_path / f"errors{number}"))
+        Stream(FileSource(tmp_path / "in"), table, bad_rows=errors, max_rows=limit).run()
+        found = pyhudi.open_table(errors.path).scan(["position"]).to_arrow()["position"]
+        assert sorted(found.to_pylist()) == [
+            "a.parquet+2", "a.parquet+4", "b.parquet+2", "b.parquet+4",
+        ]  # fmt: skip
+
+
+def test_a_folder_that_does_not_exist_ends_a_continuous_run(tmp_path: Path) -> None:
+    """It may be on a disk that is not mounted: without an error nobody would notice."""
+    schema = pa.schema({"id": pa.string()})
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+    source, states = FileSource(tmp_path / "in"), list[IngestStatus]()
+    with pytest.raises(UserError, match=r"does not exist; folder=.*; create it, mount its disk"):
+        Stream(source, table).run(continuous=True, on_status=states.append)
+    assert states[-1].state is IngestState.FAILED
+    with pytest.raises(UserError, match="does not exist"):
+        source.lag(None)
+    (tmp_path / "in").mkdir()
+    assert Stream(source, table).run_once() is None
+    assert source.lag(None).files == 0
+
+
+def test_a_folder_that_cannot_be_read_ends_a_continuous_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pyhudi.create_table(tmp_path / "t", pa.schema({"id": pa.string()}), record_key="id")
+    (tmp_path / "in").mkdir()
+    scandir = os.scandir
+
+    def denied(path: Any) -> Any:
+        if str(path).endswith("in"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    with pytest.raises(StorageError, match=r"permission denied; path=.*in") as caught:
+        Stream(FileSource(tmp_path / "in"), table).run(continuous=True)
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("is_listed_only", [True, False])
+def test_a_file_that_is_removed_before_it_is_read_is_left_out_by_the_next_attempt(
+    tmp_path: Path, is_listed_only: bool
+) -> None:
+    schema = pa.schema({"id": pa.string()})
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+    (tmp_path / "in").mkdir()
+    for number, name in enumerate("ab"):
+        pq.write_table(pa.table({"id": [name]}), tmp_path / "in" / f"{name}.parquet")
+        os.utime(tmp_path / "in" / f"{name}.parquet", (1_700_000_000 + number,) * 2)
+    states: list[IngestStatus] = []
+
+    def removed() -> None:
+        (tmp_path / "in" / "b.parquet").unlink(missing_ok=True)
+
+    class Shrinking(FileSource):
+        def read(self, *arguments: Any) -> Any:
+            batch = super().read(*arguments)
+            removed()
+            return batch
+
+        def _sized(self, *arguments: Any) -> Any:
+            if is_listed_only:
+                removed()
+            return super()._sized(*arguments)
+
+    rules = Retries(3, first_seconds=0.01, max_seconds=0.02)
+    Stream(Shrinking(tmp_path / "in"), table).run(retries=rules, on_status=states.append)
+    assert table.scan(["id"]).to_arrow()["id"].to_pylist() == ["a"]
+    retried = [state.error or "" for state in states if state.state is IngestState.RETRYING]
+    assert len(retried) == 1
+    assert "b.parquet" in retried[0] and "removed before it was read" in retried[0]
+
+
+def test_timestamps_of_96_bits_are_read_at_the_ends_of_their_range(tmp_path: Path) -> None:
+    times = [datetime(1, 1, 1), datetime(1600, 1, 1), datetime(2300, 1, 1), datetime(9999, 12, 31)]
+    rows = pa.table({"id": ["a", "b", "c", "d"], "at": pa.array(times, pa.timestamp("us"))})
+    pq.write_table(rows, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    batch = batch_of(FileSource(str(tmp_path), quiet_seconds=0), schema=rows.schema)
+    assert batch.rows.read_all()["at"].to_pylist() == times
+
+
+def test_a_named_pipe_in_the_folder_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.parquet")
+    with pytest.raises(StorageError, match="neither a file nor a folder"):
+        FileSource(str(tmp_path), quiet_seconds=0).read(None, UNLIMITED, SCHEMA)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.errors import CheckpointMovedError
+from pyhudi.errors import CheckpointMovedError, WriteConflictError
 from pyhudi.ingest import FileSource, Stream
 from tests.ingest.test_streams import NOW, ids, made, put, rows
 
@@ -66,6 +68,28 @@ def test_an_ingest_that_another_has_passed_names_both_checkpoints(tmp_path: Path
     table.ingest(rows(0), checkpoint="1", after=None)
     with pytest.raises(CheckpointMovedError, match=r"expected=0, found=1"):
         table.ingest(rows(0), checkpoint="2", after="0")
+
+
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_an_ingest_that_another_passes_while_it_writes_is_refused(
+    tmp_path: Path, operation: str, version: int
+) -> None:
+    """The other one commits other keys, between the first check and the commit of this one."""
+    table = made(tmp_path / "t", version=version)
+    table.ingest(rows(90, 1), checkpoint="0", after=None)
+    first = rows(0, 5)
+
+    def read() -> Iterator[pa.RecordBatch]:
+        other = pyhudi.open_table(tmp_path / "t")
+        other.ingest(rows(50, 5), checkpoint="1", after="0", operation=operation)
+        yield from first.to_batches()
+
+    reader = pa.RecordBatchReader.from_batches(first.schema, read())
+    with pytest.raises(WriteConflictError):
+        table.ingest(reader, checkpoint="1", after="0", operation=operation)
+    assert ids(table) == [f"k{n:04}" for n in (*range(50, 55), 90)]
+    assert table.checkpoint() == "1"
 
 
 def test_rows_with_existing_keys_are_skipped(tmp_path: Path) -> None:

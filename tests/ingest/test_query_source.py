@@ -194,3 +194,32 @@ def test_a_query_source_is_made_from_the_properties_of_the_streamer(rides: Rides
     }  # fmt: skip
     batch = source_from("query", properties).read(None, UNLIMITED, NO_COLUMNS)
     assert batch is not None and batch.checkpoint == "1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("TEXT COLLATE NOCASE", ["a", "B", "c", "Z"]), ("NUMERIC", [9, 9.5, 10, 10.25, 11]),
+        ("DECIMAL(10, 2)", [-1.5, 9, 10, 100.25]), ("REAL", [0.5, 9.0, 10.0, 1e20]),
+        ("INTEGER", [-10, 9, 10, 2**62]), ("TEXT", ["10", "9", "B", "a"]),
+    ],
+)  # fmt: skip
+def test_an_incremental_column_is_ordered_as_the_database_orders_it(
+    rides: Rides, driver: str, kind: str, values: list[Any]
+) -> None:
+    rides.run(f"CREATE TABLE busy (id TEXT, at {kind})")
+    source = QuerySource(rides.url, "busy", incremental="at", driver=driver)
+    checkpoint = None
+    for value in values:
+        rides.run("INSERT INTO busy VALUES (?, ?)", [(str(value), value)])
+        rows, checkpoint = rows_of(source, checkpoint)
+        assert [row["id"] for row in rows] == [str(value)]
+        assert source.read(checkpoint, UNLIMITED, NO_COLUMNS) is None
+
+
+def test_an_overlap_of_a_column_of_text_is_refused(rides: Rides, driver: str) -> None:
+    rides.put((1, "k1", 1, "sf", "2026"))
+    source = QuerySource(rides.url, "rides", incremental="at", overlap=5, driver=driver)
+    with pytest.raises(OptionError, match="overlap") as refused:
+        source.read("2025", UNLIMITED, NO_COLUMNS)
+    assert refused.value.facts["column"] == "at"

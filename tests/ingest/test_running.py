@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import (
+    CheckFailedError,
     CheckpointMovedError,
     LockError,
     OptionError,
@@ -148,3 +151,87 @@ def test_files_state_their_lag(tmp_path: Path) -> None:
     assert (lag.files, lag.bytes) == (2, 10)
     assert (lag.seconds or 0) > 1e6
     assert FileSource(tmp_path).lag("1700000002000") == SourceLag(bytes=0, files=0, seconds=0.0)
+
+
+class Slow(Counting):
+    """Takes some time to state its lag."""
+
+    seconds = 0.05
+
+    def lag(self, checkpoint: str | None) -> SourceLag:
+        time.sleep(self.seconds)
+        return super().lag(checkpoint)
+
+
+def test_the_lag_of_an_idle_ingest_becomes_that_of_its_checkpoint(tmp_path: Path) -> None:
+    """Also if the source was asked after an earlier batch only, because that takes long."""
+    states: list[IngestStatus] = []
+    end = time.monotonic() + 20
+
+    def stop() -> bool:
+        is_known = bool(states) and states[-1].state is IngestState.IDLE
+        return time.monotonic() > end or (is_known and states[-1].lag == SourceLag(rows=0))
+
+    Stream(Slow(4, 2), made(tmp_path)).run(continuous=True, stop=stop, on_status=states.append)
+    assert states[-1].lag == SourceLag(rows=0) and states[-1].checkpoint == "4"
+
+
+@pytest.mark.parametrize("state", [IngestState.IDLE, IngestState.RETRYING])
+def test_the_lag_grows_while_no_batch_is_written(
+    tmp_path: Path, state: IngestState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source has more rows, which cannot be read yet or are not written."""
+    monkeypatch.setattr("pyhudi.ingest.stream._LAG_SECONDS", 0.1)
+    states: list[IngestStatus] = []
+    behind = [0]
+
+    class Growing(Counting):
+        def lag(self, checkpoint: str | None) -> SourceLag:
+            behind[0] += 1
+            return SourceLag(rows=behind[0])
+
+        def read(self, *arguments: Any) -> Any:
+            if state is IngestState.RETRYING:
+                raise StorageError("slow down", retryable=True)
+            return None
+
+    def stop() -> bool:
+        return bool(states) and states[-1].state is state and states[-1].lag == SourceLag(rows=3)
+
+    rules = Retries(first_seconds=2.0, max_seconds=2.0)
+    stream = Stream(Growing(4, 2), made(tmp_path))
+    stream.run(continuous=True, stop=stop, on_status=states.append, retries=rules)
+    assert SourceLag(rows=2) in [known.lag for known in states]
+
+
+class Acknowledged(Counting):
+    """A queue: a batch that was acknowledged is not sent again."""
+
+    def __init__(self, stop: int, step: int) -> None:
+        super().__init__(stop, step)
+        self.done = 0
+
+    def read(self, checkpoint: str | None, *arguments: Any) -> Any:
+        batch = super().read(str(self.done), *arguments)
+        return batch and replace(batch, committed=lambda: self._acknowledge(batch.checkpoint))
+
+    def _acknowledge(self, checkpoint: str) -> None:
+        self.done = int(checkpoint)
+
+
+def test_a_batch_is_acknowledged_after_its_commit_only(tmp_path: Path) -> None:
+    """The write fails, and the rows are read and written by the next attempt."""
+    made(tmp_path)
+    checks = {
+        "hoodie.precommit.validators": "SqlQuerySingleResultPreCommitValidator",
+        "hoodie.precommit.validators.single.value.sql.queries":
+            "SELECT COUNT(*) FROM <TABLE_NAME> WHERE n = 2#0",
+    }  # fmt: skip
+    checked = pyhudi.open_table(tmp_path / "t", options=checks)
+    source = Acknowledged(4, 2)
+    with pytest.raises(CheckFailedError):
+        list(Stream(source, checked).available())
+    assert source.done == 2
+    table = pyhudi.open_table(tmp_path / "t")
+    assert [report.inserted for report in Stream(source, table).available()] == [2]
+    assert sorted(table.scan(["n"]).to_arrow()["n"].to_pylist()) == [0, 1, 2, 3]

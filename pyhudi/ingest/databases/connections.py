@@ -6,8 +6,9 @@ any other URL                                          SQLAlchemy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +20,27 @@ from pyhudi.errors import OptionError, StorageError
 
 _ADBC: Final = {"sqlite": "adbc_driver_sqlite", "postgresql": "adbc_driver_postgresql"}
 _ROWS: Final = 16_384
+_PASSING_CLASSES: Final = frozenset({"08", "40", "53", "57", "58"})
+"""Of SQLSTATE: connection, rolled back, resources, intervention of an operator, system."""
+_PASSING_STATES: Final = frozenset({"55006", "55P03"})
+"""An object that is in use, such as an active slot, and a lock that is not available."""
+_PASSING_NUMBERS: Final = frozenset({1040, 1205, 1213, 2002, 2003, 2006, 2013})
+"""Errors of MySQL: too many connections, lock wait, deadlock, connection."""
+_FOR_A_PERSON: Final = re.compile(
+    r"authentication failed|does not exist|pg_hba|not permitted|permission denied"
+    r"|invalid (connection|port|URI)",
+    re.IGNORECASE,
+)
+_OF_CONNECTIONS: Final = re.compile(
+    r"connect|server closed|SSL SYSCALL|timeout|timed out|database (table )?is locked|starting up"
+    r"|shutting down|recovery mode|translate host name",
+    re.IGNORECASE,
+)
+"""Errors without a code."""
+
+
+Query = Callable[[str, Sequence[Any]], Iterator[pa.RecordBatch]]
+"""Runs a query with bind parameters; at least one batch, which may be empty."""
 
 
 class Database(Protocol):
@@ -34,7 +56,12 @@ class Database(Protocol):
         ...
 
     def query(self, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """The rows; at least one batch, which may be empty.  Raises StorageError."""
+        """The rows; at least one batch, which may be empty.  Raises StorageError, which is
+        retryable unless a person must act."""
+        ...
+
+    def session(self) -> AbstractContextManager[Query]:
+        """One connection for several queries, each of which ends before the next begins."""
         ...
 
 
@@ -79,19 +106,27 @@ class _AdbcDatabase:
         return f"${number}" if self.kind == "postgresql" else "?"
 
     def query(self, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        with self.session() as query:
+            yield from query(text, values)
+
+    @contextmanager
+    def session(self) -> Iterator[Query]:
         place = self.address
         if self.kind == "sqlite":
             place = place.removeprefix("sqlite:///")
         driver: Any = import_module(f"{self.module}.dbapi")
-        with (
-            _typed(driver.Error, self.url),
-            closing(driver.connect(place)) as connection,
-            closing(connection.cursor()) as cursor,
-        ):
-            cursor.execute(text, tuple(values) or None)
-            reader = cursor.fetch_record_batch()
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            yield from reader
+        with _typed(driver.Error, self.url):
+            connection = driver.connect(place)
+        with _typed(driver.Error, self.url), closing(connection):
+
+            def query(text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+                with _typed(driver.Error, self.url), closing(connection.cursor()) as cursor:
+                    cursor.execute(text, tuple(values) or None)
+                    reader = cursor.fetch_record_batch()
+                    yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+                    yield from reader
+
+            yield query
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +142,38 @@ class _SqlAlchemyDatabase:
 
     def query(self, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         """Types are those of the first 16,384 rows; a column of nulls there is text."""
+        with self.session() as query:
+            yield from query(text, values)
+
+    @contextmanager
+    def session(self) -> Iterator[Query]:
+        import sqlalchemy
+
+        errors = sqlalchemy.exc.SQLAlchemyError
+        with _typed(errors, self.url):
+            engine = sqlalchemy.create_engine(self.address, poolclass=sqlalchemy.NullPool)
+            connection = engine.connect().execution_options(stream_results=True)
+        with _typed(errors, self.url), closing(connection):
+
+            def query(text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+                with _typed(errors, self.url):
+                    yield from self._rows(connection, text, values)
+
+            yield query
+
+    def _rows(self, connection: Any, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         import sqlalchemy
 
         named = {f"p{number}": value for number, value in enumerate(values, 1)}
-        with _typed(sqlalchemy.exc.SQLAlchemyError, self.url):
-            engine = sqlalchemy.create_engine(self.address, poolclass=sqlalchemy.NullPool)
-            with engine.connect().execution_options(stream_results=True) as connection:
-                result = connection.execute(sqlalchemy.text(text), named)
-                names, schema = list(result.keys()), None
-                while rows := result.fetchmany(_ROWS):
-                    columns = [list(column) for column in zip(*rows, strict=True)]
-                    batch = _columns(names, columns, schema)
-                    schema = batch.schema
-                    yield batch
-                if schema is None:
-                    yield _columns(names, [[] for _ in names], None)
+        with closing(connection.execute(sqlalchemy.text(text), named)) as result:
+            names, schema = list(result.keys()), None
+            while rows := result.fetchmany(_ROWS):
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                batch = _columns(names, columns, schema)
+                schema = batch.schema
+                yield batch
+            if schema is None:
+                yield _columns(names, [[] for _ in names], None)
 
 
 def _columns(
@@ -141,8 +193,26 @@ def _typed(errors: type[Exception], url: str) -> Iterator[None]:
         yield
     except errors as error:
         raise StorageError(
-            "the database did not answer a query", database=url, reason=str(error).strip()
-        ) from error
+            "the database did not answer a query", database=url, reason=str(error).strip(),
+            retryable=_passes(error),
+        ) from error  # fmt: skip
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether a query can succeed later without a change by a person."""
+    cause = getattr(error, "orig", None) or error  # SQLAlchemy wraps the error of the driver
+    if getattr(error, "connection_invalidated", False):
+        return True
+    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    if state:
+        return state in _PASSING_STATES or state[:2] in _PASSING_CLASSES
+    number = next(iter(cause.args), None)
+    if isinstance(number, int):
+        return number in _PASSING_NUMBERS
+    text = str(cause)
+    if _FOR_A_PERSON.search(text):
+        return False
+    return _OF_CONNECTIONS.search(text) is not None
 
 
 def _public(url: str) -> str:

@@ -8,17 +8,21 @@ Source: JdbcSource of Apache Hudi.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.types as pt
 
-from pyhudi.errors import OptionError, UserError
+from pyhudi.errors import OptionError
 from pyhudi.ingest.databases.connections import Database, database
+from pyhudi.ingest.databases.incremental_column import (
+    Overlap,
+    incremental_column,
+    not_a_checkpoint,
+)
+from pyhudi.ingest.databases.postgres_rows import postgres_batches, postgres_rows
 from pyhudi.ingest.databases.typed_columns import cast_batch, table_field
-from pyhudi.ingest.source import SourceBatch, SourceLimits
+from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLimits
 
 _SAMPLE_ROWS: Final = 1000
 
@@ -29,7 +33,8 @@ class QuerySource:
     url: of the database: `sqlite:///file.db`, `postgresql://user@host/database`, or any URL of
     SQLAlchemy.  query: SQL text of a SELECT; a name of a table is enough.
     incremental: a column of the result whose values only increase, such as an update time or a
-    number; rows that follow the checkpoint are read.  Rows in which it is null are never read.
+    number; rows that follow the checkpoint in the order of the database are read.  Rows in which
+    it is null, an infinite time, or in PostgreSQL NaN or an infinite number, are never read.
     overlap: also read rows up to this much before the checkpoint, once there are newer ones: a
     number or a `timedelta`.  Such rows are read twice, so the write must be an upsert.
     refresh_seconds: a query without `incremental` is read as a whole, and again after this time.
@@ -42,7 +47,7 @@ class QuerySource:
         query: str,
         *,
         incremental: str | None = None,
-        overlap: float | timedelta | None = None,
+        overlap: Overlap | None = None,
         refresh_seconds: float = 3600.0,
         driver: str | None = None,
     ) -> None:
@@ -53,6 +58,7 @@ class QuerySource:
         self._database: Database = database(url, driver)
         text = query.strip().rstrip(";")
         self._query = text if any(c.isspace() for c in text) else f"SELECT * FROM {text}"
+        self._is_postgres = url.partition(":")[0].partition("+")[0] in ("postgres", "postgresql")
         self._incremental, self._overlap = incremental, overlap
         self._refresh_seconds = refresh_seconds
 
@@ -65,8 +71,9 @@ class QuerySource:
         """limits: rows with the value of the last one belong to the batch, so it may have more;
         the size of a row is that of the average of a sample.
 
-        Raises UserError for a checkpoint that is not a value of the column, SchemaError for values
-        that do not fit the table, StorageError for errors of the database.
+        Raises UserError for a checkpoint that is not a value of the column and for a column of
+        PostgreSQL without an order, OptionError for an overlap that the column cannot have,
+        SchemaError for values that do not fit the table, StorageError for errors of the database.
         """
         if self._incremental is None:
             return self._whole(checkpoint, schema)
@@ -78,55 +85,61 @@ class QuerySource:
             try:
                 age = now - datetime.fromisoformat(checkpoint)
             except (ValueError, TypeError):
-                raise _not_a_checkpoint(checkpoint, "the time of a read") from None
+                raise not_a_checkpoint(checkpoint, "the time of a read") from None
             if age.total_seconds() < self._refresh_seconds:
                 return None
-        return SourceBatch(self._rows(self._query, [], schema), now.isoformat())
+        rejected = RejectedRows()
+        rows = self._rows(self._query, [], schema, rejected)
+        return SourceBatch(rows, now.isoformat(), rejected)
 
     def _after(
-        self, column: str, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
+        self, name: str, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
     ) -> SourceBatch | None:
-        name = '"' + column.replace('"', '""') + '"'
-        source = f"({self._query}) AS pyhudi_rows"
-        newest = self._value(f"SELECT max({name}) FROM {source}", [])
-        if not newest.is_valid:
+        column = incremental_column(
+            self._database, self._query, name, self._overlap, is_postgres=self._is_postgres
+        )
+        key, source = column.name, column.source
+        after = None if checkpoint is None else column.value(checkpoint)
+        values = [] if after is None else [after]
+        where = f"{key} IS NOT NULL" if after is None else f"{key} > {column.parameter(1)}"
+        end = column.newest(f"SELECT {key} FROM {source} WHERE {where}", values)
+        if end is None:
             return None
-        after = None if checkpoint is None else _parsed(checkpoint, newest.type)
-        if after is not None and newest.as_py() <= after:
-            return None
-        first, last = self._database.parameter(1), self._database.parameter(2)
-        where, values = ("", []) if after is None else (f" WHERE {name} > {first}", [after])
-        limit = self._row_limit(f"SELECT * FROM {source}{where} ORDER BY {name}", values, limits)
+        unread = f"FROM {source} WHERE {where} ORDER BY {key}"
+        limit = self._row_limit(f"SELECT * {unread}", values, limits)
         if limit is not None:
-            part = f"SELECT {name} FROM {source}{where or f' WHERE {name} IS NOT NULL'}"
-            part += f" ORDER BY {name} LIMIT {limit}"
-            newest = self._value(f"SELECT max({name}) FROM ({part}) AS pyhudi_part", values)
-        end = newest.as_py()
-        if after is None:
-            text, values = f"SELECT * FROM {source} WHERE {name} <= {first}", [end]
-        else:
-            text = f"SELECT * FROM {source} WHERE {name} > {first} AND {name} <= {last}"
-            values = [after if self._overlap is None else after - self._overlap, end]
-        rows = self._rows(f"{text} ORDER BY {name}", values, schema)
-        return SourceBatch(rows, _text(end))
+            end = column.newest(f"SELECT {key} {unread} LIMIT {limit}", values)
+        if after is not None and self._overlap is not None:
+            start, values[0] = column.before(1, after, self._overlap)
+            where = f"{key} > {start}"
+        where += f" AND {key} <= {column.parameter(len(values) + 1)}"
+        text = f"SELECT * FROM {source} WHERE {where} ORDER BY {key}"
+        rejected = RejectedRows()
+        rows = self._rows(text, [*values, end], schema, rejected)
+        return SourceBatch(rows, column.checkpoint(end), rejected)
 
     def _row_limit(self, text: str, values: Sequence[Any], limits: SourceLimits) -> int | None:
         """The number of rows in a batch; reads a sample if there is a limit of bytes."""
         if limits.bytes is None:
             return limits.rows
-        sample = pa.Table.from_batches(self._database.query(f"{text} LIMIT {_SAMPLE_ROWS}", values))
+        sample = pa.Table.from_batches(self._batches(f"{text} LIMIT {_SAMPLE_ROWS}", values))
         if sample.num_rows < _SAMPLE_ROWS and sample.nbytes <= limits.bytes:
             return limits.rows  # that is everything
         width = max(1.0, sample.nbytes / max(1, sample.num_rows))
         allowed = max(1, int(limits.bytes / width))
         return allowed if limits.rows is None else min(allowed, limits.rows)
 
-    def _value(self, text: str, values: Sequence[Any]) -> pa.Scalar:
-        found = pa.Table.from_batches(self._database.query(text, values))
-        return found.column(0)[0]
+    def _batches(self, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+        if self._is_postgres:
+            return postgres_batches(self._database, text, values)
+        return self._database.query(text, values)
 
-    def _rows(self, text: str, values: Sequence[Any], known: pa.Schema) -> pa.RecordBatchReader:
+    def _rows(
+        self, text: str, values: Sequence[Any], known: pa.Schema, rejected: RejectedRows
+    ) -> pa.RecordBatchReader:
         """The rows, read while they are consumed.  known: types of the table."""
+        if self._is_postgres:
+            return postgres_rows(self._database, text, values, known, rejected)
         batches = self._database.query(text, values)
         first = next(batches)
         schema = pa.schema([table_field(field, known) for field in first.schema])
@@ -137,32 +150,3 @@ class QuerySource:
                 yield cast_batch(batch, schema)
 
         return pa.RecordBatchReader.from_batches(schema, typed())
-
-
-def _parsed(checkpoint: str, kind: pa.DataType) -> Any:
-    """A checkpoint as a value of the incremental column."""
-    try:
-        if pt.is_integer(kind):
-            return int(checkpoint)
-        if pt.is_floating(kind):
-            return float(checkpoint)
-        if pt.is_decimal(kind):
-            return Decimal(checkpoint)
-        if pt.is_timestamp(kind):
-            return datetime.fromisoformat(checkpoint)
-        if pt.is_date(kind):
-            return date.fromisoformat(checkpoint)
-    except (ValueError, InvalidOperation):
-        raise _not_a_checkpoint(checkpoint, str(kind)) from None
-    return checkpoint
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _not_a_checkpoint(checkpoint: str, expected: str) -> UserError:
-    return UserError(
-        "the table's checkpoint is not one of this query", checkpoint=checkpoint,
-        expected=expected, hint="the newest commit was written from another source or column",
-    )  # fmt: skip

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.errors import CorruptFileError, StorageError, UserError
+from pyhudi.errors import CorruptFileError, StorageError, UnsupportedTableError, UserError
 from pyhudi.formats.schema_conform import conform
 from pyhudi.ingest.files.avro_files import avro_batches, avro_facts
 from pyhudi.ingest.files.csv_rows import CsvDialect, Opener, csv_batches, csv_facts
@@ -24,6 +24,11 @@ _SUFFIXES: Final = {
 }  # fmt: skip
 
 
+_COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+"""Of CSV and JSON lines, by the last suffix, whatever the stated format."""
+TEXTS: Final = ("csv", "json")
+
+
 @dataclass(frozen=True, slots=True)
 class FileFormat:
     """name: one of FORMATS; None: by the suffix of each file."""
@@ -33,8 +38,9 @@ class FileFormat:
 
     def of(self, path: str) -> str:
         """Raises UserError for an unknown suffix."""
-        found = self.name or _SUFFIXES.get(PurePosixPath(path).suffix.lower())
-        if found is None:
+        plain = path[: -len(suffix)] if (suffix := _compressed_suffix(path)) else path
+        found = self.name or _SUFFIXES.get(PurePosixPath(plain).suffix.lower())
+        if found is None or (suffix and self.name is None and found not in TEXTS):
             raise UserError(
                 "the format of the file is not known", path=path,
                 hint=f"state the format: {', '.join(FORMATS)}",
@@ -42,12 +48,39 @@ class FileFormat:
         return found
 
 
+def _compressed_suffix(path: str) -> str:
+    suffix = PurePosixPath(path).suffix.lower()
+    return suffix if suffix in _COMPRESSIONS else ""
+
+
+def _text_opener(opened: Opener, path: str) -> Opener:
+    """Opens a file of text, decompressed."""
+    compression = _COMPRESSIONS.get(_compressed_suffix(path))
+    if compression is None:
+        return opened
+    return lambda: pa.CompressedInputStream(opened(), compression)
+
+
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """Columns and number of rows of a file; rows: None where they were not counted."""
+    """Columns and number of rows of a file; rows: None where they were not counted.  is_text:
+    whether columns of the table that the file lacks are null."""
 
     schema: pa.Schema
     rows: int | None
+    is_text: bool = False
+
+
+def content_of(
+    opened: Opener, path: str, form: FileFormat, known: pa.Schema, *, count: bool
+) -> FileContent:
+    """As `file_facts`, with whether it is text; no columns for a file that is not of its format,
+    which is reported when its rows are read."""
+    try:
+        found = file_facts(opened, path, form, known, count=count)
+    except CorruptFileError:
+        return FileContent(pa.schema([]), 0)
+    return replace(found, is_text=form.of(path) in TEXTS)
 
 
 def file_facts(
@@ -65,7 +98,7 @@ def file_facts(
             case "parquet":
                 import pyarrow.parquet as pq
 
-                parquet = pq.ParquetFile(opened())
+                parquet = pq.ParquetFile(opened(), coerce_int96_timestamp_unit="us")
                 return FileContent(parquet.schema_arrow, parquet.metadata.num_rows)
             case "orc":
                 from pyarrow.orc import ORCFile
@@ -77,9 +110,10 @@ def file_facts(
             case "avro":
                 return FileContent(*avro_facts(opened(), path, count=count))
             case "csv":
-                return FileContent(*csv_facts(opened, known, form.csv, count=count))
+                text = _text_opener(opened, path)
+                return FileContent(*csv_facts(text, path, known, form.csv, count=count))
             case _:
-                return FileContent(*json_facts(opened(), known))
+                return FileContent(*json_facts(_text_opener(opened, path)(), known))
 
 
 def file_batches(
@@ -97,7 +131,8 @@ def file_batches(
             case "parquet":
                 import pyarrow.parquet as pq
 
-                yield from pq.ParquetFile(opened()).iter_batches()
+                file = pq.ParquetFile(opened(), coerce_int96_timestamp_unit="us")
+                yield from file.iter_batches()
             case "orc":
                 from pyarrow.orc import ORCFile
 
@@ -108,9 +143,10 @@ def file_batches(
             case "avro":
                 yield from avro_batches(opened(), path)
             case "csv":
-                yield from csv_batches(opened, path, schema, form.csv, rejected)
+                text = _text_opener(opened, path)
+                yield from csv_batches(text, path, schema, form.csv, rejected)
             case _:
-                yield from json_batches(opened(), path, schema, rejected)
+                yield from json_batches(_text_opener(opened, path)(), path, schema, rejected)
 
 
 def read_rows(
@@ -144,7 +180,7 @@ def _typed(form: str, path: str) -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnsupportedTableError) as error:
         raise CorruptFileError(
             f"not a {form} file that fits the table", path=path, reason=str(error),
             hint="check the file, or state its format",

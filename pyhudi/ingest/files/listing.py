@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from pyhudi.errors import OptionError, StorageError
+from pyhudi.errors import OptionError, StorageError, UserError
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 
 IGNORED_PREFIXES: Final = (".", "_")
@@ -101,11 +102,24 @@ class _Streamed(Protocol):
 
 
 def found_files(fs: FileSystem, selection: FileSelection) -> Iterator[ListedFile]:
-    """The files of a source, in no order.  Raises StorageError where the store does not report
-    modification times."""
-    for info in _infos(fs, selection):
+    """The files of a source, in no order.  Raises UserError if the folder does not exist, where the
+    store has folders, and StorageError where it does not report modification times."""
+    infos = _infos(fs, selection)
+    first = next(infos, None)
+    if first is None:
+        _check_folder(fs)
+        return
+    for info in chain((first,), infos):
         if selection.has_path(info.path):
             yield ListedFile(info.path, _millis(info, fs), info.size_bytes)
+
+
+def _check_folder(fs: FileSystem) -> None:
+    if not isinstance(fs, _Paged) and not fs.exists(""):
+        raise UserError(
+            "the folder of the source does not exist", folder=fs.url,
+            hint="create it, mount its disk, or correct its name",
+        )  # fmt: skip
 
 
 def _infos(fs: FileSystem, selection: FileSelection) -> Iterator[FileInfo]:

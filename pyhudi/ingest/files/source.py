@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from pyhudi.errors import OptionError
 from pyhudi.ingest.files.csv_rows import CsvDialect
-from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, file_facts
+from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, content_of
 from pyhudi.ingest.files.listing import DateFolders, FileSelection, ListedFile, found_files
 from pyhudi.ingest.files.order import FilePosition, file_position
-from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema
-from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
+from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema, listed
+from pyhudi.ingest.source import RejectedRows, RowPlaces, SourceBatch, SourceLag, SourceLimits
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.path_remap import copy_file
 from pyhudi.storage.url_resolver import locate
@@ -36,7 +36,8 @@ class FileSource:
     """New files of a folder and the folders in it.
 
     format: `parquet`, `arrow`, `avro`, `orc`, `csv` or `json` (lines); None: by the suffix of each
-    file.  delimiter, header: of CSV; without a header the columns are those of the table.
+    file.  delimiter, header: of CSV; without a header the columns are those of the table.  csv:
+    these and all other options of CSV.  CSV and JSON may be compressed: `.gz`, `.bz2`, `.zst`.
     pattern: a glob of file names such as `*.parquet`, or of paths if it has a `/`.  recursive:
     whether folders in the folder are read.  ignored: prefixes of names of files and folders; files
     that end with `.tmp`, `.part`, `.inprogress` or `._COPYING_` are ignored too.
@@ -65,6 +66,7 @@ class FileSource:
         late_seconds: float = 0.0,
         delimiter: str = ",",
         header: bool = True,
+        csv: CsvDialect | None = None,
         after_commit: str | None = None,
         archive: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -80,7 +82,7 @@ class FileSource:
                 late_seconds=late_seconds, order=order,
             )  # fmt: skip
         self._fs = locate(folder, storage_options=storage_options)
-        self._format = FileFormat(format, CsvDialect(delimiter, header))
+        self._format = FileFormat(format, csv or CsvDialect(delimiter, header))
         self._selection = FileSelection(pattern, recursive, _prefixes(ignored), dates=dates)
         self._order, self._quiet_seconds = order, quiet_seconds
         self._late_seconds, self._after_commit = late_seconds, after_commit
@@ -99,23 +101,26 @@ class FileSource:
         where `limits` has bytes; of the rows, a row group or a block of text.
 
         limits: of rows, for Avro and CSV files reads them once more to count.
-        Raises UserError for a checkpoint that is not of this source and order, and for columns
-        without a common type; CorruptFileError for a file that is not of its format.  Reading the
-        rows raises SchemaError for values that the columns cannot represent.
+        A column whose types in several files have none in common gets that of the table, or of
+        the first file.  Rows with values that it does not have, and files that are not of their
+        format, are rejected rows.
+        Raises UserError for a folder that does not exist and for a checkpoint that is not of this
+        source and order; FileMissingError with `retryable` for a file that was removed meanwhile.
         """
         position = file_position(checkpoint, self._order, self._late_seconds)
         chosen, facts = self._sized(self._first(position, limits.bytes), position, limits, schema)
         if not chosen:
             return None
-        common = common_schema([fact.schema for fact in facts])
+        common = common_schema(facts, schema)
         splits = [FileSplit(self._fs, file.path, self._format, common) for file in chosen]
-        rejected = RejectedRows()
+        rejected, places = RejectedRows(), RowPlaces()
         return SourceBatch(
-            pa.RecordBatchReader.from_batches(common, chained_rows(splits, rejected)),
+            pa.RecordBatchReader.from_batches(common, chained_rows(splits, rejected, places)),
             position.checkpoint(chosen),
             rejected=rejected,
             committed=partial(self._finish, [file.path for file in chosen]),
             splits=splits,
+            places=places,
         )
 
     def lag(self, checkpoint: str | None) -> SourceLag:
@@ -156,9 +161,10 @@ class FileSource:
             if is_unit and is_over():
                 return list(files[:number]), facts
             opened = partial(self._fs.arrow_file, file.path)
-            fact = file_facts(
-                opened, file.path, self._format, schema, count=limits.rows is not None
-            )  # fmt: skip
+            with listed(file.path):
+                fact = content_of(
+                    opened, file.path, self._format, schema, count=limits.rows is not None
+                )  # fmt: skip
             rows += fact.rows or 0
             is_full = limits.rows is not None and rows > limits.rows
             if is_unit and is_full:

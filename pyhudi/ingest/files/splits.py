@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
-from pyhudi.errors import UserError
-from pyhudi.formats.schema_conform import Loss, conform
-from pyhudi.ingest.files.formats import FileFormat, file_batches
-from pyhudi.ingest.source import RejectedRows
+from pyhudi.errors import CorruptFileError, FileMissingError
+from pyhudi.ingest.files.formats import FileContent, FileFormat, file_batches
+from pyhudi.ingest.row_fit import common_columns, shaped
+from pyhudi.ingest.source import (
+    RejectedRows,
+    RowPlaces,
+    failing_places,
+    rejected_batch,
+    texts_of_rows,
+)
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -25,22 +33,86 @@ class FileSplit:
     schema: pa.Schema
 
     def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
+        """Rows with values that the columns of the batch do not have, and the file from where it
+        is not of its format, go to `rejected`."""
         opened = partial(self.fs.arrow_file, self.path)
-        for batch in file_batches(opened, self.path, self.format, self.schema, rejected):
-            rows = conform(pa.Table.from_batches([batch]), self.schema, loss=Loss.REFUSED)
-            yield from rows.to_batches()
+        number = 0
+        try:
+            with listed(self.path):
+                for batch in file_batches(opened, self.path, self.format, self.schema, rejected):
+                    yield from self._conformed(batch, number, rejected)
+                    number += batch.num_rows
+        except CorruptFileError as error:
+            position = f"{self.path}:{number + 1}" if number else self.path
+            rejected.add(rejected_batch([None], [str(error)], [position]), error)
+
+    def _conformed(
+        self, batch: pa.RecordBatch, number: int, rejected: RejectedRows
+    ) -> Iterator[pa.RecordBatch]:
+        """number: rows of the file before these."""
+        if batch.schema.equals(self.schema):
+            yield batch
+            return
+        rows = pa.Table.from_batches([batch])
+        bad: dict[int, str] = {}
+        found = {}
+        for column in self.schema:
+            if column.name not in rows.column_names:
+                continue
+            found[column.name] = values = rows.column(column.name)
+            convert = partial(shaped, target=column.type, name=column.name)
+            for place in failing_places(values, convert):
+                bad.setdefault(place, f"column {column.name}: not a value of type {column.type}")
+        if bad:
+            where = sorted(bad)
+            positions = [f"{self.path}:{number + place + 1}" for place in where]
+            texts = texts_of_rows(rows.take(where))
+            rejected.add(rejected_batch(texts, [bad[place] for place in where], positions))
+            good = np.ones(rows.num_rows, np.bool_)
+            good[where] = False
+            found = {name: values.filter(pa.array(good)) for name, values in found.items()}
+        count = rows.num_rows - len(bad)
+        columns = [
+            shaped(found[f.name], f.type, f.name)
+            if f.name in found
+            else pa.chunked_array([pa.nulls(count, f.type)])
+            for f in self.schema
+        ]
+        yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches()
 
 
-def chained_rows(splits: Iterable[FileSplit], rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def listed(path: str) -> Iterator[None]:
+    """A file that is gone since it was listed: the next attempt lists again."""
+    try:
+        yield
+    except FileMissingError as error:
+        raise FileMissingError(
+            "a file of the source was removed before it was read", path=path, retryable=True,
+            hint="the next attempt leaves it out; remove files after their commit only",
+        ) from error  # fmt: skip
+
+
+def chained_rows(
+    splits: Iterable[FileSplit], rejected: RejectedRows, places: RowPlaces
+) -> Iterator[pa.RecordBatch]:
     """The rows of all parts, in order."""
     for split in splits:
-        yield from split.read(rejected)
+        first = 1
+        for rows in split.read(rejected):
+            places.add(rows.num_rows, partial(_numbered, split.path, first))
+            first += rows.num_rows
+            yield rows
 
 
-def common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The columns of all files.  Raises UserError for columns without a common type."""
-    try:
-        found = pa.unify_schemas(schemas, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UserError("the files of a batch have different columns", reason=str(error)) from error
+def _numbered(path: str, first: int, rows: Sequence[int]) -> list[str]:
+    """The places of decoded rows: `a.jsonl+12`; a line is `a.jsonl:12`."""
+    return [f"{path}+{first + row}" for row in rows]
+
+
+def common_schema(files: Sequence[FileContent], table: pa.Schema) -> pa.Schema:
+    """The columns of all files, and of the table for files of text."""
+    found = common_columns([file.schema for file in files], table)
+    if any(file.is_text for file in files) or not len(found):
+        found = pa.schema([*found, *(f for f in table if f.name not in found.names)])
     return found.remove_metadata()

@@ -17,7 +17,7 @@ from pyhudi.errors import OptionError, SourceDataLostError, StorageError, UserEr
 from pyhudi.formats.schema_conform import Loss, conform
 from pyhudi.ingest.kafka.client import TopicClient, TopicRead
 from pyhudi.ingest.kafka.messages import MessageBatch, gathered
-from pyhudi.ingest.kafka.offsets import TopicOffsets, parsed
+from pyhudi.ingest.kafka.offsets import TopicOffsets, limited, parsed
 from pyhudi.ingest.kafka.topic_rows import (
     RowSettings,
     TopicRows,
@@ -27,7 +27,7 @@ from pyhudi.ingest.kafka.topic_rows import (
 )
 from pyhudi.ingest.message_formats.choice import message_format, null_values_of
 from pyhudi.ingest.message_formats.message_format import MessageFormat
-from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
+from pyhudi.ingest.source import RejectedRows, RowPlaces, SourceBatch, SourceLag, SourceLimits
 
 _LOG: Final = logging.getLogger("pyhudi.ingest.kafka")
 MAX_ROWS: Final = 1_000_000
@@ -125,8 +125,8 @@ class KafkaSource:
         self._start, self._on_data_loss, self._group = start, on_data_loss, group
         self._checkpoint_type = checkpoint_type
         self._client: TopicClient | None = None
-        self._first: TopicOffsets | None = None
-        self._gap: tuple[TopicOffsets, TopicOffsets] | None = None
+        self._latest: TopicOffsets | None = None
+        self._empty: tuple[str | None, TopicOffsets] | None = None
 
     def __repr__(self) -> str:
         servers = self._connection.config["bootstrap.servers"]
@@ -140,27 +140,45 @@ class KafkaSource:
 
         Raises UserError for a checkpoint of something else or a topic that does not exist,
         SourceDataLostError for messages that have expired, StorageError with `retryable` if the
-        broker does not answer.
+        broker does not answer, and without if it refuses the request.
         """
-        start, ends = self._range(checkpoint)
-        reached = limited(start.offsets, ends, limits.rows or MAX_ROWS)
-        taken = self._connected().messages(start.offsets, reached, is_exact=reached != ends)
+        while True:
+            start, ends = self._range(checkpoint)
+            try:
+                return self._batch(checkpoint, start, ends, limits, schema)
+            except SourceDataLostError:  # messages have expired since the offsets were asked for
+                if not self._may_lose(checkpoint):
+                    raise
+
+    def _batch(
+        self,
+        checkpoint: str | None,
+        start: TopicOffsets,
+        ends: Mapping[int, int],
+        limits: SourceLimits,
+        schema: pa.Schema,
+    ) -> SourceBatch | None:
+        taken = self._connected().messages(start.offsets, ends)
         rows = TopicRows(self._connection.rows, schema)
-        rejected = RejectedRows()
-        tables, count = [], 0
+        rejected, places = RejectedRows(), RowPlaces()
+        parts, count = [], 0
         for messages in _parts(taken, self._connection, limits):
-            table, failed = rows.decode(messages)
-            tables.append(table)
-            rejected.add(failed)
+            part = rows.decode(messages)
+            parts.append(part)
+            rejected.add(part.rejected)
+            places.add(part.rows.num_rows, part.positions.texts)
             count += len(messages)
         end = TopicOffsets(start.topic, dict(taken.position))
         if not count:
-            self._gap = (start, end)
+            self._empty = (checkpoint, end)
             return None
-        table = joined(tables, schema)
+        table, failed, retained = joined(parts, schema)
+        rejected.add(failed)
+        of_rows = RowPlaces()
+        of_rows.add(table.num_rows, lambda rows: places.of(retained[list(rows)].tolist()) or [])
         return SourceBatch(
             table.to_reader(), str(end), rejected, lambda: self._report(end),
-            _splits(self._connection, start, end, schema, table.schema),
+            _splits(self._connection, start, end, schema, table.schema), of_rows,
         )  # fmt: skip
 
     def plan(
@@ -199,29 +217,34 @@ class KafkaSource:
         """Where reading starts, for each partition, and where the partitions end now."""
         client = self._connected()
         partitions = client.partitions()
+        earliest = client.earliest(partitions)  # first: the ends are not before it then
         ends = client.latest(partitions)
-        if checkpoint is None:
-            start = self._first = self._first or self._beginning(partitions, ends)
+        if self._empty is not None and self._empty[0] == checkpoint:
+            start = self._empty[1]  # there are no messages between the two
+        elif checkpoint is None:
+            start = self._beginning(earliest, ends)
         else:
             start = self._stated(checkpoint, partitions)
-        start = self._present(start, partitions, ends)
-        if self._gap is not None and self._gap[0] == start:
-            start = self._gap[1]
-        return start, ends
+        return self._present(start, earliest, ends), ends
 
-    def _beginning(self, partitions: list[int], ends: Mapping[int, int]) -> TopicOffsets:
-        client = self._connected()
+    def _may_lose(self, checkpoint: str | None) -> bool:
+        """Whether expired messages are passed over."""
+        return self._on_data_loss != "error" or (checkpoint is None and self._start == "earliest")
+
+    def _beginning(self, earliest: Mapping[int, int], ends: Mapping[int, int]) -> TopicOffsets:
+        topic = self._connection.topic
         match self._start:
             case "earliest":
-                offsets = client.earliest(partitions)
+                return TopicOffsets(topic, earliest)
             case "latest":
-                offsets = dict(ends)
+                self._latest = self._latest or TopicOffsets(topic, ends)
+                return self._latest
             case datetime() as time:
-                offsets = client.at_time(partitions, int(time.timestamp() * 1000))
+                millis = int(time.timestamp() * 1000)
+                return TopicOffsets(topic, self._connected().at_time(list(ends), millis))
             case _:
                 assert isinstance(self._start, Mapping)
-                offsets = {**client.earliest(partitions), **self._start}
-        return TopicOffsets(self._connection.topic, offsets)
+                return TopicOffsets(topic, {**earliest, **self._start})
 
     def _stated(self, checkpoint: str, partitions: list[int]) -> TopicOffsets:
         topic = self._connection.topic
@@ -238,11 +261,10 @@ class KafkaSource:
         return TopicOffsets(topic, {partitions[0]: int(checkpoint)})
 
     def _present(
-        self, start: TopicOffsets, partitions: list[int], ends: Mapping[int, int]
+        self, start: TopicOffsets, earliest: Mapping[int, int], ends: Mapping[int, int]
     ) -> TopicOffsets:
         """`start` for the partitions that the topic has, if their messages are still there."""
-        earliest = self._connected().earliest(partitions)
-        offsets = {p: start.offsets.get(p, earliest[p]) for p in partitions}
+        offsets = {p: start.offsets.get(p, first) for p, first in earliest.items()}
         lost = {
             p: (offset, earliest.get(p), ends.get(p))
             for p, offset in {**start.offsets, **offsets}.items()
@@ -258,7 +280,7 @@ class KafkaSource:
             )  # fmt: skip
         found = earliest if self._on_data_loss == "earliest" else ends
         return replace(
-            start, offsets={p: found[p] if p in lost else offsets[p] for p in partitions}
+            start, offsets={p: found[p] if p in lost else at for p, at in offsets.items()}
         )
 
     def _report(self, end: TopicOffsets) -> None:
@@ -294,29 +316,12 @@ class KafkaSplit:
             taken = client.messages({self.partition: self.start}, {self.partition: self.end})
             rows = TopicRows(self.connection.rows, self.schema)
             for messages in _parts(taken, self.connection, SourceLimits(1 << 62, None)):
-                table, failed = rows.decode(messages.before(self.end))
-                rejected.add(failed)
-                check_columns(table.schema, self.columns)
-                yield from conform(table, self.columns, loss=Loss.REFUSED).to_batches()
+                part = rows.decode(messages.before(self.end))
+                rejected.add(part.rejected)
+                check_columns(part.rows.schema, self.columns)
+                yield from conform(part.rows, self.columns, loss=Loss.REFUSED).to_batches()
         finally:
             client.close()
-
-
-def limited(start: Mapping[int, int], ends: Mapping[int, int], rows: int) -> dict[int, int]:
-    """Ends of the partitions such that they have at most `rows` offsets in all, at least one.
-
-    Each partition gets the same share; what one does not need goes to the others.
-    Source: KafkaOffsetGen.CheckpointUtils.computeOffsetRanges of Apache Hudi.
-    """
-    reached = dict(start)
-    left = max(1, rows)
-    while left and (open_ := [p for p in ends if reached[p] < ends[p]]):
-        share = max(1, left // len(open_))
-        for partition in open_:
-            step = min(share, left, ends[partition] - reached[partition])
-            reached[partition] += step
-            left -= step
-    return reached
 
 
 def _splits(

@@ -96,9 +96,23 @@ class MessageBatch:
             case _:
                 return self.headers
 
-    def places(self, positions: Sequence[int]) -> list[str]:
-        """`topic,partition:offset` of messages."""
-        return [f"{self.topic},{self.partitions[n]}:{self.offsets[n]}" for n in positions]
+    def positions(self, numbers: Sequence[int] | np.ndarray) -> MessagePositions:
+        """Of some of the messages."""
+        chosen = np.asarray(numbers, np.int64)
+        return MessagePositions(self.topic, self.partitions[chosen], self.offsets[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePositions:
+    """Where messages are in their topic."""
+
+    topic: str
+    partitions: np.ndarray
+    offsets: np.ndarray
+
+    def texts(self, numbers: Sequence[int]) -> list[str]:
+        """`topic,partition:offset` of some of them."""
+        return [f"{self.topic},{self.partitions[n]}:{self.offsets[n]}" for n in numbers]
 
 
 def gathered(topic: str, messages: Sequence[Any], columns: Iterable[str]) -> MessageBatch:

@@ -48,3 +48,20 @@ def parsed(checkpoint: str, topic: str) -> TopicOffsets:
             hint="a table continues one topic; reset the checkpoint to change it",
         )  # fmt: skip
     return TopicOffsets(name, offsets)
+
+
+def limited(start: Mapping[int, int], ends: Mapping[int, int], rows: int) -> dict[int, int]:
+    """Ends of the partitions such that they have at most `rows` offsets in all, at least one.
+
+    Each partition gets the same share; what one does not need goes to the others.
+    Source: KafkaOffsetGen.CheckpointUtils.computeOffsetRanges of Apache Hudi.
+    """
+    reached = dict(start)
+    left = max(1, rows)
+    while left and (open_ := [p for p in ends if reached[p] < ends[p]]):
+        share = max(1, left // len(open_))
+        for partition in open_:
+            step = min(share, left, ends[partition] - reached[partition])
+            reached[partition] += step
+            left -= step
+    return reached

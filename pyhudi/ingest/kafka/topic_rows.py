@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import OptionError, SchemaError
-from pyhudi.ingest.kafka.messages import POSITION_COLUMNS, TYPES, MessageBatch
+from pyhudi.ingest.kafka.messages import (
+    POSITION_COLUMNS,
+    TYPES,
+    MessageBatch,
+    MessagePositions,
+)
 from pyhudi.ingest.message_formats.message_format import (
     DecodedMessages,
     MessageDecoder,
     MessageFailure,
     MessageFormat,
 )
-from pyhudi.ingest.source import REJECTED
+from pyhudi.ingest.row_fit import unified
+from pyhudi.ingest.source import REJECTED, rejected_batch, texts_of_rows
 from pyhudi.records import IS_DELETED
 
 NULL_VALUES: Final = ("reject", "skip", "delete")
@@ -68,6 +74,15 @@ class RowSettings:
         return {*self.columns, *(["key"] if self.key_columns else [])}
 
 
+class TopicPart(NamedTuple):
+    """rows: of messages.  rejected: messages that cannot be decoded (REJECTED).  positions: of the
+    messages of the rows."""
+
+    rows: pa.Table
+    rejected: pa.RecordBatch
+    positions: MessagePositions
+
+
 class TopicRows:
     """Decodes the messages of one batch, in parts; schema: of the table, may be empty."""
 
@@ -76,14 +91,18 @@ class TopicRows:
         self._decoder = settings.format.decoder(schema)
         self._keys = _key_decoder(settings, schema) if settings.key_columns else None
 
-    def decode(self, messages: MessageBatch) -> tuple[pa.Table, pa.RecordBatch]:
-        """The rows in the order of the messages, and the rejected messages (REJECTED)."""
+    def decode(self, messages: MessageBatch) -> TopicPart:
+        """The rows are in the order of the messages."""
         null = messages.values.is_null().to_numpy(zero_copy_only=False)
         if not null.any():
             decoded = self._decoder.decode(messages.values)
         else:
             decoded = self._with_nulls(messages, null)
-        return self._placed(decoded, messages), _rejected(decoded.failures, messages)
+        return TopicPart(
+            self._placed(decoded, messages),
+            _rejected(decoded.failures, messages),
+            messages.positions(decoded.places),
+        )
 
     def _with_nulls(self, messages: MessageBatch, null: np.ndarray) -> DecodedMessages:
         live, empty = np.flatnonzero(~null), np.flatnonzero(null)
@@ -103,7 +122,11 @@ class TopicRows:
         keyless = keys.is_null().to_numpy(zero_copy_only=False)
         named = np.flatnonzero(~keyless)
         decoded = _moved(self._keys.decode(keys.take(pa.array(named))), places[named])
-        rows = decoded.rows.select(list(self._settings.key_columns))
+        rows = decoded.rows
+        rows = pa.table(
+            {name: rows.column(name) if name in rows.column_names else pa.nulls(rows.num_rows)
+             for name in self._settings.key_columns}
+        )  # fmt: skip
         rows = rows.append_column(IS_DELETED, pa.repeat(pa.scalar(True), rows.num_rows))
         failures = [MessageFailure(int(p), "key and value are null") for p in places[keyless]]
         return DecodedMessages(rows, decoded.places, [*decoded.failures, *failures])
@@ -114,7 +137,10 @@ class TopicRows:
             values = messages.column(name)
             if len(decoded.places) < len(messages):
                 values = values.take(pa.array(decoded.places))
-            rows = rows.append_column(POSITION_COLUMNS[name], values)
+            column = POSITION_COLUMNS[name]
+            if column in rows.column_names:  # a field of the message; the position counts
+                rows = rows.drop_columns([column])
+            rows = rows.append_column(column, values)
         return rows
 
 
@@ -160,44 +186,57 @@ def _moved(decoded: DecodedMessages, to: np.ndarray) -> DecodedMessages:
 
 
 def _in_order(parts: Sequence[DecodedMessages]) -> DecodedMessages:
-    failures = sorted((f for part in parts for f in part.failures), key=lambda f: f.place)
-    filled = [part for part in parts if len(part.places)]
+    failures = [failure for part in parts for failure in part.failures]
+    filled = [(part.rows, part.places) for part in parts if len(part.places)]
     if not filled:
-        return DecodedMessages(parts[0].rows, parts[0].places, failures)
-    rows = pa.concat_tables([part.rows for part in filled], promote_options="permissive")
-    if IS_DELETED in rows.schema.names:
+        rows, places = parts[0].rows, parts[0].places
+    else:
+        rows, places, faults = unified(filled, pa.schema([]))
+        failures += [MessageFailure(place, reason) for place, reason in faults.items()]
+    failures.sort(key=lambda failure: failure.place)
+    if IS_DELETED in rows.schema.names and len(filled) > 1:
         position = rows.schema.get_field_index(IS_DELETED)
         rows = rows.set_column(position, IS_DELETED, pc.fill_null(rows.column(position), False))
-    places = np.concatenate([part.places for part in filled])
-    order = np.argsort(places, kind="stable")
-    return DecodedMessages(rows.take(pa.array(order)), places[order], failures)
+    return DecodedMessages(rows, places, failures)
 
 
 def _rejected(failures: Sequence[MessageFailure], messages: MessageBatch) -> pa.RecordBatch:
     places = [failure.place for failure in failures]
     raw = messages.values.take(pa.array(places, pa.int64()))
     reasons = pa.array([failure.reason for failure in failures], pa.string())
-    positions = pa.array(messages.places(places), pa.string())
+    positions = pa.array(messages.positions(places).texts(range(len(places))), pa.string())
     return pa.record_batch([raw.cast(pa.binary()), reasons, positions], schema=REJECTED)
 
 
-def joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Parts of a batch as one table; columns that a part or all lack are null.
+def joined(
+    parts: Sequence[TopicPart], schema: pa.Schema
+) -> tuple[pa.Table, pa.RecordBatch, np.ndarray]:
+    """Parts of a batch as one table, the rejected rows (REJECTED), and the numbers of the other
+    ones among all.  Columns that a part or all lack are null; rows whose values do not have the
+    type of their column in the other parts are rejected.
 
-    schema: of the table.  Raises SchemaError for types without a common one.
+    schema: of the table.
     """
-    filled = [table for table in tables if table.num_rows]
-    try:
-        rows = pa.concat_tables(filled or tables[:1], promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise SchemaError(
-            "the messages of a batch have different columns", reason=str(error),
-            hint="state the schema in the format",
-        ) from error  # fmt: skip
+    filled = [part for part in parts if part.rows.num_rows] or list(parts[:1])
+    ends = np.cumsum([part.rows.num_rows for part in filled])
+    numbered = [
+        (part.rows, np.arange(end - part.rows.num_rows, end))
+        for part, end in zip(filled, ends, strict=True)
+    ]
+    rows, retained, faults = unified(numbered, schema)
+    raws: list[bytes] = []
+    positions: list[str] = []
+    for place in sorted(faults):
+        number = int(np.searchsorted(ends, place, side="right"))
+        part = filled[number]
+        at = place - int(ends[number]) + part.rows.num_rows
+        raws += texts_of_rows(part.rows.slice(at, 1))
+        positions += part.positions.texts([at])
     for field in schema:
         if field.name not in rows.schema.names:
             rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
-    return rows
+    rejected = rejected_batch(raws, [faults[place] for place in sorted(faults)], positions)
+    return rows, rejected, retained
 
 
 def with_message_columns(schema: pa.Schema, settings: RowSettings) -> pa.Schema:

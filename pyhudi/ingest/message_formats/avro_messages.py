@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from pyhudi._native import AvroCodec
-from pyhudi.errors import CorruptFileError, OptionError
+from pyhudi.errors import CorruptFileError, OptionError, UnsupportedTableError, UserError
 from pyhudi.ingest.message_formats.message_format import DecodedMessages, MessageFailure
 from pyhudi.ingest.message_formats.registered_messages import assembled, by_number, failed
 from pyhudi.ingest.message_formats.schema_registry import SchemaKind, SchemaRegistry
+
+_UNREADABLE: Final = (CorruptFileError, UnsupportedTableError, UserError)
+"""Errors of a schema, with which its messages fail."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class AvroDecoder:
         for group in groups:
             try:
                 codec = self._by_number(group.number)
-            except CorruptFileError as error:
+            except _UNREADABLE as error:
                 failures += failed(group.places, str(error))
             else:
                 parts += _decoded(codec, group.bodies, group.places, failures)

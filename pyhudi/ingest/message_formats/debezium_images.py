@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.errors import SchemaError
 from pyhudi.ingest.message_formats.envelopes import nested_values, texts_of
 from pyhudi.ingest.message_formats.message_format import DecodedMessages, MessageFailure
+from pyhudi.ingest.row_fit import unified
+from pyhudi.ingest.source import failing_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ _COLUMNS: Final[Mapping[str, tuple[_Copied, ...]]] = {
 CHANGE_COLUMNS: Final = frozenset(
     {_SEQUENCE, *(column.name for columns in _COLUMNS.values() for column in columns)}
 )
+_NONE: Final = np.empty(0, np.int64)
 _IMAGES: Final[Mapping[str, str]] = {"c": "after", "r": "after", "u": "after", "d": "before"}
 """By `op`: the image that is the row."""
 
@@ -80,7 +83,7 @@ def rows_of_changes(envelopes: pa.Table, places: np.ndarray) -> DecodedMessages:
     """Changes as rows, in their order; changes without a row are failures.
 
     envelopes: columns `op`, `before`, `after`, `source`, `ts_ms`; absent ones count as null.
-    Raises SchemaError for images with columns of no common type.
+    Images whose columns have no type in common with those before are failures too.
     """
     ops = texts_of(nested_values(envelopes, ("op",)))
     connectors = texts_of(nested_values(envelopes, ("source", "connector")))
@@ -95,12 +98,30 @@ def rows_of_changes(envelopes: pa.Table, places: np.ndarray) -> DecodedMessages:
         is_row = _is_row(image)
         reasons.update(dict.fromkeys(chosen[~is_row].tolist(), _imageless(op)))
         if is_row.any():
-            chosen = chosen[is_row]
+            chosen, image = chosen[is_row], image.filter(pa.array(is_row))
             changes = envelopes.take(pa.array(chosen))
-            tables.append(_rows(changes, image.filter(pa.array(is_row)), _COLUMNS[connector]))
-            found.append(chosen)
+            faults = _faults(changes, _COLUMNS[connector])
+            reasons.update({int(chosen[place]): text for place, text in faults.items()})
+            retained = np.delete(np.arange(len(chosen)), sorted(faults))
+            changes, image = changes.take(pa.array(retained)), image.take(pa.array(retained))
+            tables.append(_rows(changes, image, _COLUMNS[connector]))
+            found.append(chosen[retained])
+    parts = list(zip(tables, found, strict=True))
+    rows, retained, faults = unified(parts, pa.schema([])) if parts else (pa.table({}), _NONE, {})
+    reasons.update(faults)
     failures = [MessageFailure(int(places[n]), reasons[n]) for n in sorted(reasons)]
-    return _in_order(tables, found, places, failures)
+    return DecodedMessages(rows, places[retained], failures)
+
+
+def _faults(envelopes: pa.Table, columns: tuple[_Copied, ...]) -> dict[int, str]:
+    """Changes whose columns of the change have values of other types."""
+    faults: dict[int, str] = {}
+    for column in columns:
+        values = nested_values(envelopes, column.path)
+        for place in failing_places(values, partial(pc.cast, target_type=column.kind)):
+            name = ".".join(column.path)
+            faults.setdefault(place, f"field {name}: not a value of type {column.kind}")
+    return faults
 
 
 def _rows(envelopes: pa.Table, image: pa.StructArray, columns: tuple[_Copied, ...]) -> pa.Table:
@@ -114,26 +135,6 @@ def _rows(envelopes: pa.Table, image: pa.StructArray, columns: tuple[_Copied, ..
     rows = pa.Table.from_struct_array(image)
     values = {name: array for name, array in values.items() if name not in rows.schema.names}
     return pa.table([*values.values(), *rows.columns], [*values, *rows.schema.names])
-
-
-def _in_order(
-    tables: list[pa.Table],
-    found: list[np.ndarray],
-    places: np.ndarray,
-    failures: list[MessageFailure],
-) -> DecodedMessages:
-    if not tables:
-        return DecodedMessages(pa.table({}), np.empty(0, np.int64), failures)
-    try:
-        rows = pa.concat_tables(tables, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise SchemaError(
-            "the images of changes have columns without a common type", reason=str(error),
-            hint="add the column to the table, which types it",
-        ) from error  # fmt: skip
-    where = np.concatenate(found)
-    order = np.argsort(where, kind="stable")
-    return DecodedMessages(rows.take(pa.array(order)), places[where[order]], failures)
 
 
 def _pairs(ops: pa.Array, connectors: pa.Array) -> list[tuple[str, str]]:

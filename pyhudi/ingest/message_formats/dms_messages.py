@@ -60,10 +60,13 @@ class _Rows:
         has_data = np.asarray(data.is_valid()) & np.full(len(data), pt.is_struct(data.type))
         is_row = has_code & has_data
         wrong = ~is_row & np.asarray(pc.not_equal(kinds, "control"))
+        named = is_row & np.asarray(nested_values(found.rows, ("data", _OP)).is_valid())
+        is_row &= ~named
         failures = [
             MessageFailure(int(found.places[n]), _reason(operations[int(n)].as_py(), has_code[n]))
             for n in np.flatnonzero(wrong)
-        ]
+        ] + [MessageFailure(int(found.places[n]), f"data has a field {_OP}")
+             for n in np.flatnonzero(named)]  # fmt: skip
         rows = _flat(data.filter(pa.array(is_row)), codes.filter(pa.array(is_row)))
         failures = sorted([*found.failures, *failures], key=lambda failure: failure.place)
         return DecodedMessages(rows, found.places[is_row], failures)
@@ -73,6 +76,7 @@ def _flat(data: pa.Array, codes: pa.Array) -> pa.Table:
     if not pt.is_struct(data.type) or not len(data):
         return pa.table({})
     rows = pa.Table.from_struct_array(data)
+    rows = rows.select([name for name in rows.column_names if name != _OP])
     return rows.append_column(_OP, pa.array(list(_CODES.values())).take(codes))
 
 

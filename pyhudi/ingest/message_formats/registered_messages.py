@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import SchemaError
 from pyhudi.ingest.message_formats.message_format import DecodedMessages, MessageFailure
+from pyhudi.ingest.row_fit import unified
 
 _HEADER_BYTES: Final = 5
 
@@ -63,21 +63,12 @@ def assembled(
 ) -> DecodedMessages:
     """Rows of several schemas in the order of their messages; columns that a part lacks are null.
 
-    parts: rows and the places of their messages.  Raises SchemaError for columns whose types have
-    no common one.
+    parts: rows and the places of their messages.  Where types have none in common, messages whose
+    values the type of the first schema does not have fail.
     """
-    ordered = sorted(failures, key=lambda failure: failure.place)
     if not parts:
+        ordered = sorted(failures, key=lambda failure: failure.place)
         return DecodedMessages(pa.table({}), np.empty(0, np.int64), ordered)
-    if len(parts) == 1:
-        return DecodedMessages(parts[0][0], parts[0][1], ordered)
-    try:
-        rows = pa.concat_tables([rows for rows, _ in parts], promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise SchemaError(
-            "the schemas of the messages have columns without a common type", reason=str(error),
-            hint="register only schemas that are compatible with earlier ones",
-        ) from error  # fmt: skip
-    found = np.concatenate([places for _, places in parts])
-    order = np.argsort(found, kind="stable")
-    return DecodedMessages(rows.take(pa.array(order)), found[order], ordered)
+    rows, places, faults = unified(parts, pa.schema([]))
+    found = [*failures, *(MessageFailure(place, reason) for place, reason in faults.items())]
+    return DecodedMessages(rows, places, sorted(found, key=lambda failure: failure.place))

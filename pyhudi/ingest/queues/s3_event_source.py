@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pyhudi.errors import FileMissingError, OptionError, SourceDataLostError
 from pyhudi.ingest.files.csv_rows import CsvDialect
-from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, file_facts
+from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, content_of
 from pyhudi.ingest.files.listing import FileSelection
 from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema
 from pyhudi.ingest.queues.object_events import (
@@ -28,7 +28,7 @@ from pyhudi.ingest.queues.object_events import (
     object_events,
 )
 from pyhudi.ingest.queues.sqs_queue import REQUEST_MAX, QueuedMessage, SqsQueue
-from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLag, SourceLimits
+from pyhudi.ingest.source import RejectedRows, RowPlaces, SourceBatch, SourceLag, SourceLimits
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
 
@@ -63,9 +63,9 @@ class S3EventSource:
     queue_url: of the queue that gets the notifications, from S3 or through SNS; one ingest reads
     it.  Only `ObjectCreated` events count; other events and test events are deleted.  A message
     that is no notification of S3 is left in the queue, for its dead-letter queue, with a warning.
-    format, delimiter, header: as of FileSource.  prefix: of the keys.  pattern: a glob of names, or
-    of keys if it has a `/`.  ignored: prefixes of names of objects and of folders.  excluded: globs
-    of keys, where `*` also matches `/`.
+    format, delimiter, header, csv: as of FileSource.  prefix: of the keys.  pattern: a glob of
+    names, or of keys if it has a `/`.  ignored: prefixes of names of objects and of folders.
+    excluded: globs of keys, where `*` also matches `/`.
     max_messages: of a batch.  wait_seconds: for the first message, 0 to 20.  visibility_seconds:
     how long a message is hidden once it was received; None: as the queue says.  It should be
     longer than a batch takes, and after a crash it passes until the messages are read again.
@@ -93,6 +93,7 @@ class S3EventSource:
         excluded: Sequence[str] = (),
         delimiter: str = ",",
         header: bool = True,
+        csv: CsvDialect | None = None,
         max_messages: int = 1_000,
         wait_seconds: int = 1,
         visibility_seconds: int | None = None,
@@ -109,7 +110,7 @@ class S3EventSource:
                 max_messages=max_messages, wait_seconds=wait_seconds,
             )  # fmt: skip
         self._queue = SqsQueue(queue_url, region, endpoint, storage_options)
-        self._format = FileFormat(format, CsvDialect(delimiter, header))
+        self._format = FileFormat(format, csv or CsvDialect(delimiter, header))
         self._prefix, self._excluded = prefix, tuple(excluded)
         self._selection = FileSelection(pattern, ignored_prefixes=tuple(ignored))
         self._max_messages, self._wait_seconds = max_messages, wait_seconds
@@ -130,9 +131,9 @@ class S3EventSource:
         Memory: the messages of a batch; of the rows, a row group or a block of text.
         limits: bytes as the messages state them; of rows, for Avro and CSV reads objects once more
         to count.
-        Raises SourceDataLostError for an object that no longer exists, CorruptFileError for one
-        that is not of its format, and UserError for a checkpoint of another source and for columns
-        without a common type.
+        Rows and objects that cannot be read are rejected, as by `FileSource`.
+        Raises SourceDataLostError for an object that no longer exists, and UserError for a
+        checkpoint of another source.
         """
         position = event_position(checkpoint)
         is_over = limits.timer()
@@ -142,19 +143,20 @@ class S3EventSource:
         if not facts:
             self._delete(EventPosition().after((e for u in units for e in u.events), 0))
             return None
-        common = common_schema([fact.schema for fact in facts.values()])
+        common = common_schema(list(facts.values()), schema)
         splits = [
             FileSplit(self._store(unit.bucket), unit.key, self._format, common)
             for unit in units
             if unit.path in facts
         ]
-        rejected = RejectedRows()
+        rejected, places = RejectedRows(), RowPlaces()
         return SourceBatch(
-            pa.RecordBatchReader.from_batches(common, chained_rows(splits, rejected)),
+            pa.RecordBatchReader.from_batches(common, chained_rows(splits, rejected, places)),
             read.text(),
             rejected=rejected,
             committed=partial(self._delete, read),
             splits=splits,
+            places=places,
         )
 
     def lag(self, checkpoint: str | None) -> SourceLag:
@@ -236,7 +238,7 @@ class S3EventSource:
         """None for an object that no longer exists and is left out."""
         opened = partial(self._store(unit.bucket).arrow_file, unit.key)
         try:
-            return file_facts(opened, unit.key, self._format, schema, count=count)
+            return content_of(opened, unit.key, self._format, schema, count=count)
         except FileMissingError as error:
             if not self._skip_missing:
                 raise SourceDataLostError(

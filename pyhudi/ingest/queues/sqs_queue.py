@@ -17,7 +17,10 @@ REQUEST_MAX: Final = 10
 _REGION: Final = re.compile(r"//(?:sqs\.)?([a-z]{2}(?:-[a-z]+)+-\d)\.")
 _COUNTS: Final = ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
 _ABSENT: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
-_DENIED: Final = ("AccessDenied", "InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken")
+_PASSING: Final = re.compile(
+    r"Thrott|TooManyRequests|RequestTimeout|RequestLimitExceeded|OverLimit"
+)
+"""Errors of a request that may pass, beside those of the service (status 500 and above)."""
 
 
 class QueuedMessage(NamedTuple):
@@ -108,7 +111,9 @@ class SqsQueue:
                     "the queue does not exist", queue=self._url,
                     hint="create it, or correct its URL",
                 ) from error  # fmt: skip
-            raise self._failure(error, retryable=not code.startswith(_DENIED)) from error
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+            may_pass = status >= 500 or status == 429 or _PASSING.search(code) is not None
+            raise self._failure(error, retryable=may_pass) from error
         except (known.NoCredentialsError, known.NoRegionError) as error:
             raise self._failure(error, retryable=False) from error
         except known.BotoCoreError as error:
@@ -116,5 +121,6 @@ class SqsQueue:
 
     def _failure(self, error: Exception, *, retryable: bool) -> StorageError:
         return StorageError(
-            "the queue of messages failed", retryable=retryable, queue=self._url, reason=str(error)
-        )
+            "the queue of messages failed", retryable=retryable, queue=self._url, reason=str(error),
+            hint=None if retryable else "correct the credentials, the permissions or the queue",
+        )  # fmt: skip

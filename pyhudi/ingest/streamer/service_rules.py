@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from pyhudi.errors import OptionError
 from pyhudi.ingest.concurrent_services import ConcurrentServices
-from pyhudi.options.value_types import FLAG, Value, count
+from pyhudi.options.parse import parsed_value
+from pyhudi.options.value_types import FLAG, count
 
 _CLUSTERING: Final = (
     "hoodie.clustering.async.enabled",
@@ -54,7 +54,8 @@ def service_rules(
     None: Apache Hudi's default.  Raises OptionError for invalid values.
     """
     default = ConcurrentServices()
-    commits = _parsed(table, _CLUSTERING_COMMITS, count(1), _COMMITS)
+    text = table.get(_CLUSTERING_COMMITS, _COMMITS)
+    commits = parsed_value(count(1), _CLUSTERING_COMMITS, text)
     clusters = any(_is_true(table, name) for name in _CLUSTERING)
     return ConcurrentServices(
         compaction=compaction,
@@ -65,14 +66,4 @@ def service_rules(
 
 
 def _is_true(table: Mapping[str, str], name: str) -> bool:
-    return bool(_parsed(table, name, FLAG, "false"))
-
-
-def _parsed(table: Mapping[str, str], name: str, value: Value, default: str) -> Any:
-    text = table.get(name, default)
-    try:
-        return value.parse(text)
-    except ValueError:
-        raise OptionError(
-            "invalid option value", option=name, value=text, hint=f"allowed: {value.allowed}"
-        ) from None
+    return bool(parsed_value(FLAG, name, table.get(name, "false")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from pyhudi.engine import Engine
 from pyhudi.errors import OptionError, TableNotFoundError
 from pyhudi.options import TableRequest, parse_options
 from pyhudi.records import without_meta
+from pyhudi.write.input.schema_check import SchemaRules
 from pyhudi.write.input.source_checkpoint import SourcePosition
 from pyhudi.write.write_report import WriteReport
 
@@ -25,6 +26,7 @@ class _FutureConfig:
 
     record_key_fields: tuple[str, ...]
     ordering_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
 
 
 @dataclass
@@ -80,7 +82,30 @@ class IngestTarget:
     def config(self) -> Any:
         if self.table is not None:
             return self.table.config
-        return _FutureConfig(self._request.record_key, self._request.ordering)
+        request = self._request
+        partition = tuple(name.partition(":")[0] for name in request.partition_by or ())
+        return _FutureConfig(request.record_key, request.ordering, partition)
+
+    def schema_rules(self) -> SchemaRules:
+        """As of the table; a new one takes all columns."""
+        return SchemaRules() if self.table is None else self.table.schema_rules()
+
+    def row_test(self) -> Callable[[pa.Table], object]:
+        """As of the table, which exists when the rows of its first batch are read."""
+        assert self.table is not None
+        return self.table.row_test()
+
+    def has_global_keys(self) -> bool:
+        """As `Table.has_global_keys`; of a new table, whether it has no partitions or no index
+        is stated."""
+        if self.table is not None:
+            return self.table.has_global_keys()
+        index = parse_options(self.options).write.index
+        return index is None or index.is_global or not self._request.partition_by
+
+    def stored_columns(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """As `Table.stored_columns`."""
+        return iter(()) if self.table is None else self.table.stored_columns(columns)
 
     def source_position(self) -> tuple[SourcePosition | None, pa.Schema]:
         """As of the table.  For a new one, the schema is that of the rows, or has no columns."""

@@ -13,7 +13,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import OptionError, SchemaError, SourceDataLostError, StorageError, UserError
-from pyhudi.ingest import KafkaSource, RejectedRows, SourceLimits, Stream
+from pyhudi.ingest import ErrorTable, KafkaSource, RejectedRows, SourceLimits, Stream
 from pyhudi.ingest.source import SourceLag
 from tests.ingest.kafka.topics import Broker, messages
 
@@ -142,6 +142,22 @@ def test_bad_messages_are_rejected_and_their_neighbours_are_read(broker: Broker)
     assert rejected["position"].to_pylist() == [f"{topic},0:{n}" for n in (2, 3, 4, 5, 6, 7, 11)]
     assert all(rejected["reason"].to_pylist())
     assert checkpoint == f"{topic},0:12,1:0,2:0,3:0"
+
+
+def test_a_message_that_does_not_fit_the_table_is_rejected_with_its_position(
+    tmp_path: Path, broker: Broker
+) -> None:
+    """After messages that are no rows, and in a batch of another size too."""
+    topic = broker.topic()
+    keyless = b'{"id": null, "ts": 1, "city": "sf"}'
+    broker.put(topic, [b"no json", *messages(0, 2), keyless], partition=1)
+    broker.put(topic, [*messages(5, 1), keyless, keyless], partition=2)
+    for name, rows in (("a", None), ("b", 2)):
+        errors = ErrorTable(str(tmp_path / f"errors {name}"))
+        table = made(tmp_path / name)
+        Stream(KafkaSource(broker.servers, topic), table, bad_rows=errors, max_rows=rows).run()
+        found = pyhudi.open_table(errors.path).scan(["position"]).to_arrow()["position"]
+        assert sorted(found.to_pylist()) == [f"{topic},{p}" for p in ("1:0", "1:3", "2:1", "2:2")]
 
 
 def test_messages_with_line_breaks_are_one_row(broker: Broker) -> None:

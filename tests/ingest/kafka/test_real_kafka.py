@@ -70,6 +70,58 @@ def test_aborted_transactions_are_not_read_and_do_not_block(real: Broker) -> Non
     assert len(ids(dirty.read(None, ALL, SCHEMA))) == 15
 
 
+@pytest.mark.parametrize("rows", [1, 7, 11, 100])
+def test_limits_of_rows_pass_the_markers_of_transactions(real: Broker, rows: int) -> None:
+    topic = real.topic(2)
+    writer = kafka.Producer({"bootstrap.servers": real.servers, "transactional.id": topic})
+    writer.init_transactions(60)
+    expected = []
+    for number in range(12):
+        writer.begin_transaction()
+        for value in messages(number * 100, 60 if number % 3 == 1 else 5):
+            writer.produce(topic, value, partition=number % 2)
+        writer.flush(30)
+        if number % 3 == 1:
+            writer.abort_transaction(30)
+        else:
+            writer.commit_transaction(30)
+            expected += [f"k{number * 100 + n:06}" for n in range(5)]
+    assert read_all(KafkaSource(real.servers, topic, timeout_seconds=10), rows) == expected
+
+
+def test_limits_of_rows_pass_what_compaction_has_removed(real: Broker, admin: Any) -> None:
+    config = {
+        "cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": "100", "max.compaction.lag.ms": "500",
+    }  # fmt: skip
+    topic = f"compacted-{os.getpid()}-{time.time_ns()}"
+    admin.create_topics([kafka.admin.NewTopic(topic, 1, 1, config=config)])[topic].result(30)
+    for _ in range(3):
+        for number, value in enumerate(messages(0, 10) * 60):
+            real.producer.produce(topic, value, partition=0, key=str(number % 10))
+        assert real.producer.flush(30) == 0
+        time.sleep(0.7)
+    real.put(topic, messages(50, 5), partition=0, key="new")
+    end = time.monotonic() + 120
+    while len(read_all(KafkaSource(real.servers, topic), 10_000)) > 700:
+        assert time.monotonic() < end, "the broker does not compact the topic"
+        time.sleep(2)
+    source = KafkaSource(real.servers, topic, timeout_seconds=10)
+    found = read_all(source, 20)
+    assert {f"k{n:06}" for n in (*range(10), 54)} <= set(found)
+
+
+def read_all(source: KafkaSource, rows: int) -> list[str]:
+    """The keys of all messages, in batches of at most some rows."""
+    checkpoint, found = None, list[str]()
+    while (batch := source.read(checkpoint, SourceLimits(rows, None), SCHEMA)) is not None:
+        some = ids(batch)
+        assert 0 < len(some) <= rows
+        found += some
+        checkpoint = batch.checkpoint
+    return sorted(found)
+
+
 def test_an_open_transaction_ends_the_batch_before_it(real: Broker) -> None:
     topic = real.topic(1)
     real.put(topic, messages(0, 2), partition=0)
@@ -156,8 +208,9 @@ def test_wrong_credentials_are_not_retried(real: Broker) -> None:
     config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
               "sasl.username": "a", "sasl.password": "b"}  # fmt: skip
     source = KafkaSource(real.servers, "any", config=config, timeout_seconds=3)
-    with pytest.raises(StorageError, match="Kafka did not answer"):
+    with pytest.raises(StorageError, match="Kafka refused the connection") as caught:
         source.read(None, ALL, SCHEMA)
+    assert not caught.value.retryable
 
 
 def test_ten_kills_lose_and_double_nothing(real: Broker, tmp_path: Path) -> None:

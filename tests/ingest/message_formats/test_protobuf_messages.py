@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2
 
-from pyhudi.errors import OptionError, SchemaError, StorageError, UserError
+from pyhudi.errors import OptionError, StorageError, UserError
 from pyhudi.ingest import ProtobufFormat
 from tests.ingest.message_formats.protobuf_files import (
     EVERY_TYPE,
@@ -197,12 +197,15 @@ def test_a_set_of_descriptors_reads_messages_without_a_header(tmp_path: Path, na
         decoded(ProtobufFormat(descriptors=str(tmp_path / "none"), message="shop.Trip"), [])
 
 
-def test_schemas_without_a_common_type_are_an_error(registry: Registry) -> None:
+def test_a_message_of_a_schema_without_a_common_type_fails_alone(registry: Registry) -> None:
     other = HEAD + "message Ride { string id = 1; repeated string ts = 2; }"
     registry.add(11, other, "PROTOBUF")
     values = [framed(1, ride(id="a")), framed(11, ride(other, id="b"))]
-    with pytest.raises(SchemaError, match="without a common type"):
-        decoded(ProtobufFormat(registry.url), values)
+    found = decoded(ProtobufFormat(registry.url), values)
+    assert found.rows.to_pylist() == [{"id": "a", "ts": 0}]
+    assert [(failure.place, failure.reason) for failure in found.failures] == [
+        (1, "column ts: not a value of type int32")
+    ]
 
 
 def test_a_registry_that_does_not_answer_is_an_error_that_may_pass() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +266,42 @@ def test_a_service_that_does_not_answer_is_an_error_that_may_pass(
     with pytest.raises(StorageError) as found:
         source.read(None, UNLIMITED, SCHEMA)
     assert found.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "is_passing"),
+    [(503, "ServiceUnavailable", True), (400, "ThrottlingException", True),
+     (403, "AccessDenied", False), (400, "UnrecognizedClientException", False),
+     (403, "ExpiredToken", False), (400, "InvalidAddress", False)],
+)  # fmt: skip
+def test_errors_of_the_service_pass_unless_a_person_must_act(
+    monkeypatch: pytest.MonkeyPatch, status: int, code: str, is_passing: bool
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    body = json.dumps({"__type": code, "message": "no"}).encode()
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/x-amz-json-1.0")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        source = S3EventSource(
+            f"{address}/1/q", region="us-east-1", endpoint=address,
+            storage_options={"access_key_id": "x", "secret_access_key": "y"},
+        )  # fmt: skip
+        with pytest.raises(StorageError, match=code) as found:
+            source.read(None, UNLIMITED, SCHEMA)
+        server.shutdown()
+    assert found.value.retryable is is_passing
+    assert is_passing or "credentials" in (found.value.hint or "")
 
 
 @pytest.mark.parametrize("wrong", [{"format": "text"}, {"max_messages": 0}, {"wait_seconds": 21}])

@@ -1,0 +1,326 @@
+"""Columns of a source as columns of a table: what is converted, and which values have no place.
+
+The schema of a table changes as a write would change it; what a write would refuse as a whole
+(a name that cannot be stored, a type that does not fit) concerns only the rows that have a value
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import SchemaError
+from pyhudi.formats.avro_schema import arrow_to_avro
+from pyhudi.formats.logical_types import logical_type
+from pyhudi.formats.schema_conform import Loss, fit, is_any_list, widens, with_children
+from pyhudi.ingest.source import failing_places
+from pyhudi.options import SchemaMode
+from pyhudi.records import META_COLUMNS, OPERATION
+from pyhudi.write.input.schema_check import SchemaRules, fit_schema, fits, plain_type, promotes
+
+_ITEM: Final = "element"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A field that the table cannot have: the names that lead to it, and the reason."""
+
+    steps: tuple[str, ...]
+    reason: str
+
+
+@dataclass(slots=True)
+class ColumnsFit:
+    """types: of the rows' columns in the table.  refused: fields without a place in it."""
+
+    schema: pa.Schema
+    refused: list[Refused] = field(default_factory=list)
+
+    def shaped(self, rows: pa.Table) -> pa.Table:
+        """`rows` with these columns.  Raises ArrowException or SchemaError for a value that its
+        column does not have."""
+        columns = [shaped(rows.column(f.name), f.type, f.name) for f in self.schema]
+        if not columns:
+            return rows.select([])
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+def columns_fit(rows: pa.Schema, table: pa.Schema, rules: SchemaRules) -> ColumnsFit:
+    """How columns of rows become those of a table; all columns are new for one without columns."""
+    found = ColumnsFit(pa.schema([]))
+    fields: list[pa.Field] = []
+    taken = {field.name.lower() for field in table} | {name.lower() for name in META_COLUMNS}
+    seen: set[str] = set()
+    for column in rows:
+        name = column.name
+        if name in META_COLUMNS or name == OPERATION:
+            continue
+        if name in seen:
+            found.refused.append(Refused((name,), "the rows have two columns of this name"))
+            continue
+        seen.add(name)
+        if name in table.names:
+            kind = _known(column, table.field(name), rules, found)
+        else:
+            kind = _new(column.type, (name,), taken, rules if len(table) else SchemaRules(), found)
+        if kind is not None:
+            fields.append(column if kind.equals(column.type) else column.with_type(kind))
+    found.schema = pa.schema(fields)
+    return found
+
+
+def _known(
+    column: pa.Field, stored: pa.Field, rules: SchemaRules, found: ColumnsFit
+) -> pa.DataType:
+    given = column.type
+    if given.equals(stored.type) or logical_type(stored) is not None:
+        return given
+    if pt.is_nested(given):
+        return _merged(given, stored.type, (column.name,), rules, found)
+    try:
+        whole = fit_schema(pa.schema([column]), pa.schema([stored]), rules)
+    except SchemaError:
+        return _merged(given, stored.type, (column.name,), rules, found)
+    if whole.widened or isinstance(given, pa.BaseExtensionType):
+        return given
+    # a write may refuse values of other units, and integers that a float rounds
+    may_fail = pt.is_temporal(given) or (pt.is_integer(given) and pt.is_floating(stored.type))
+    return stored.type if may_fail else given
+
+
+def _merged(
+    given: pa.DataType,
+    known: pa.DataType,
+    steps: tuple[str, ...],
+    rules: SchemaRules,
+    found: ColumnsFit,
+) -> pa.DataType:
+    """The type of a column whose type a write does not take as it is."""
+    if pt.is_struct(given) and pt.is_struct(known):
+        taken = {field.name.lower() for field in known}
+        fields = []
+        for child in given:
+            at = known.get_field_index(child.name)
+            if at < 0:
+                kind = _new(child.type, (*steps, child.name), taken, rules, found)
+            else:
+                kind = _merged(child.type, known.field(at).type, (*steps, child.name), rules, found)
+            if kind is not None:
+                fields.append(pa.field(child.name, kind))
+        return pa.struct(fields) if fields else known
+    if is_any_list(given) and is_any_list(known):
+        return pa.list_(
+            pa.field(
+                _ITEM, _merged(given.value_type, known.value_type, (*steps, _ITEM), rules, found)
+            )
+        )
+    if pt.is_nested(given) or pt.is_nested(known):
+        return known
+    name = steps[0]
+    if len(steps) == 1 and rules.mode is SchemaMode.WIDEN and name not in rules.fixed:
+        plain = plain_type(given)
+        if not fits(plain, known) and promotes(known, plain):
+            return given
+    return known
+
+
+def _new(
+    kind: pa.DataType,
+    steps: tuple[str, ...],
+    taken: set[str],
+    rules: SchemaRules,
+    found: ColumnsFit,
+) -> pa.DataType | None:
+    """The type of a new field; None: it is left out.  taken: names in lower case, gets this one."""
+    name = steps[-1]
+    if rules.mode is SchemaMode.STRICT:
+        reason = "the table has no such column, and its schema_mode is strict"
+    elif name.lower() in taken:
+        reason = "the name differs from that of another column only in case"
+    else:
+        reason = ""
+    storable = None if reason else _storable(kind, steps, rules, found)
+    if storable is None and not reason and _is_empty(kind):
+        return None  # it waits for a value
+    if storable is not None:
+        try:
+            arrow_to_avro(pa.schema([(name, plain_type(storable))]), name="row", namespace="")
+        except SchemaError as error:
+            reason = str(error)
+    if reason:
+        found.refused.append(Refused(steps, reason))
+        return None
+    taken.add(name.lower())
+    return storable
+
+
+def _storable(
+    kind: pa.DataType, steps: tuple[str, ...], rules: SchemaRules, found: ColumnsFit
+) -> pa.DataType | None:
+    """The type without fields that cannot be stored; None if nothing is left."""
+    if pt.is_null(kind):
+        return None
+    if pt.is_struct(kind):
+        taken: set[str] = set()
+        fields = [
+            pa.field(child.name, inner)
+            for child in kind
+            if (inner := _new(child.type, (*steps, child.name), taken, rules, found)) is not None
+        ]
+        if not fields:
+            return None
+        return kind if len(fields) == kind.num_fields and _same(fields, kind) else pa.struct(fields)
+    if is_any_list(kind):
+        inner = _storable(kind.value_type, (*steps, _ITEM), rules, found)
+        if inner is None or inner.equals(kind.value_type):
+            return None if inner is None else kind
+        return pa.list_(pa.field(_ITEM, inner))
+    return kind
+
+
+def _same(fields: Sequence[pa.Field], kind: pa.DataType) -> bool:
+    return all(a.type.equals(b.type) for a, b in zip(fields, kind, strict=True))
+
+
+def _is_empty(kind: pa.DataType) -> bool:
+    """Whether no value of the type says anything: null, `[]`, `{}`."""
+    if is_any_list(kind):
+        return _is_empty(kind.value_type)
+    if pt.is_struct(kind):
+        return all(_is_empty(child.type) for child in kind)
+    return bool(pt.is_null(kind))
+
+
+def rows_with(rows: pa.Table, steps: Sequence[str]) -> np.ndarray:
+    """The mask of rows with a value in a field."""
+    positions = [n for n, name in enumerate(rows.column_names) if name == steps[0]]
+    mask = np.zeros(rows.num_rows, np.bool_)
+    first = 0
+    for chunk in rows.column(positions[-1]).chunks:
+        mask[first + _present(chunk, steps[1:])] = True
+        first += len(chunk)
+    return mask
+
+
+def _present(array: pa.Array, steps: Sequence[str]) -> np.ndarray:
+    """Places of the values that have a field."""
+    if not steps:
+        places: np.ndarray = np.flatnonzero(np.asarray(array.is_valid()))
+        return places
+    if is_any_list(array.type):
+        parents = np.asarray(pc.list_parent_indices(array))
+        return np.unique(parents[_present(pc.list_flatten(array), steps[1:])])
+    valid = np.asarray(array.is_valid())
+    inside = _present(pc.struct_field(array, [array.type.get_field_index(steps[0])]), steps[1:])
+    found: np.ndarray = inside[valid[inside]]
+    return found
+
+
+def shaped(column: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.ChunkedArray:
+    """One column as another type, without fields that the type lacks; every value exactly, or the
+    nearest of a narrower floating-point type.  Raises ArrowException or SchemaError."""
+    if column.type.equals(target):
+        return column
+    return pa.chunked_array([_shaped(chunk, target, name) for chunk in column.chunks], target)
+
+
+def _shaped(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
+    source = array.type
+    if source.equals(target):
+        return array
+    if pt.is_null(source):
+        return pa.nulls(len(array), target)
+    if pt.is_dictionary(source) and not pt.is_dictionary(target):
+        return _shaped(array.dictionary_decode(), target, name)
+    if pt.is_struct(source) and pt.is_struct(target):
+        parts = []
+        for child in target:
+            at = source.get_field_index(child.name)
+            parts.append(
+                pa.nulls(len(array), child.type)
+                if at < 0
+                else _shaped(array.field(at), child.type, name)
+            )
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=mask)
+    if pt.is_list(source) and pt.is_list(target):
+        return with_children(array, target, [_shaped(array.values, target.value_type, name)])
+    if pt.is_nested(source) or pt.is_nested(target) or widens(source, target):
+        return fit(pa.chunked_array([array]), target, name=name, loss=Loss.REFUSED).combine_chunks()
+    found = array.cast(target)
+    if pt.is_floating(target) and pt.is_floating(source):
+        _check_finite(array, found)
+    return found
+
+
+def _check_finite(given: pa.Array, found: pa.Array) -> None:
+    infinite = np.isinf(found.to_numpy(zero_copy_only=False).astype(np.float64))
+    if infinite.any() and (~np.isinf(given.to_numpy(zero_copy_only=False))[infinite]).any():
+        raise pa.ArrowInvalid("the number is too large for the column")
+
+
+def common_columns(schemas: Iterable[pa.Schema], table: pa.Schema) -> pa.Schema:
+    """The columns of several parts of a batch: the type that holds the values of all, else that of
+    the table, else that of the first part that has one."""
+    fields: dict[str, pa.Field] = {}
+    for schema in schemas:
+        for column in schema:
+            fields[column.name] = _common(fields.get(column.name), column, table)
+    return pa.schema(list(fields.values()))
+
+
+def _common(known: pa.Field | None, column: pa.Field, table: pa.Schema) -> pa.Field:
+    plain = pa.field(column.name, column.type)
+    if known is None or known.type.equals(column.type):
+        return plain if known is None else known
+    try:
+        pair = [pa.schema([known]), pa.schema([plain])]
+        return pa.unify_schemas(pair, promote_options="permissive").field(0)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        at = table.get_field_index(column.name)
+        return known if at < 0 else pa.field(column.name, table.field(at).type)
+
+
+def unified(
+    parts: Sequence[tuple[pa.Table, np.ndarray]], table: pa.Schema
+) -> tuple[pa.Table, np.ndarray, dict[int, str]]:
+    """Parts of a batch in the order of their places, which come with each; columns that a part
+    lacks are null.  And the places of rows with values that a common column does not have."""
+    if len(parts) == 1:
+        return (*parts[0], {})
+    schema = common_columns([rows.schema for rows, _ in parts], table)
+    faults: dict[int, str] = {}
+    tables, where = [], []
+    for rows, places in parts:
+        bad: set[int] = set()
+        for name in rows.column_names:
+            kind = schema.field(name).type
+            for row in failing_places(rows.column(name), partial(shaped, target=kind, name=name)):
+                bad.add(row)
+                faults.setdefault(int(places[row]), f"column {name}: not a value of type {kind}")
+        if bad:
+            good = np.ones(rows.num_rows, np.bool_)
+            good[list(bad)] = False
+            rows, places = rows.filter(pa.array(good)), places[good]
+        columns = [
+            shaped(rows.column(f.name), f.type, f.name)
+            if f.name in rows.column_names
+            else pa.chunked_array([pa.nulls(rows.num_rows, f.type)])
+            for f in schema
+        ]
+        tables.append(pa.Table.from_arrays(columns, schema=schema))
+        where.append(places)
+    found = np.concatenate(where)
+    order = np.argsort(found, kind="stable")
+    rows = pa.concat_tables(tables)
+    if not (order == np.arange(len(order))).all():
+        rows = rows.take(pa.array(order))
+    return rows, found[order], faults
