@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pyhudi.api.table import Table
+from pyhudi.errors import UserError
 
 CATALOG: Final = "pyhudi"
 DB_SCHEMA: Final = "main"
 TABLE_TYPE: Final = "TABLE"
+_PATTERN_CHARS_MAX: Final = 1000
 
 _INFO: Final[Mapping[int, Any]] = {
     0: "pyhudi",  # server name
@@ -117,8 +118,26 @@ def sql_info(requested: Sequence[int]) -> pa.Table:
 
 
 def is_like(name: str, pattern: str | None) -> bool:
-    """Whether a name matches a pattern of SQL's LIKE; None matches all."""
+    """Whether a name matches a pattern of SQL's LIKE; None matches all.
+
+    Time grows with the product of their lengths.  Raises UserError for a pattern of more than 1000
+    characters.
+    """
     if pattern is None:
         return True
-    parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern[:1000])
-    return re.fullmatch("".join(parts), name, re.DOTALL) is not None
+    if len(pattern) > _PATTERN_CHARS_MAX:
+        raise UserError("the pattern is too long", characters=len(pattern))
+    at = place = 0
+    wildcard: tuple[int, int] | None = None  # after the last %: in the pattern, in the name
+    while place < len(name):
+        if at < len(pattern) and pattern[at] == "%":
+            at += 1
+            wildcard = at, place
+        elif at < len(pattern) and pattern[at] in ("_", name[place]):
+            at, place = at + 1, place + 1
+        elif wildcard is not None:  # the % matches one character more
+            wildcard = wildcard[0], wildcard[1] + 1
+            at, place = wildcard
+        else:
+            return False
+    return not pattern[at:].strip("%")

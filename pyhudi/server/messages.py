@@ -1,8 +1,12 @@
 """Messages of Flight SQL: the fields that the server reads and writes.
 
 They are protocol buffers.  The server uses eleven messages of at most five fields, so they are
-message_of here, where each length is verified, instead of by a further library and generated code.
-Source: FlightSql.proto of Apache Arrow.
+parsed here, where each length is verified, instead of by a further library and generated code.
+The messages of Flight itself are those of pyarrow, but for FlightData:
+
+    FlightData   1: FlightDescriptor, 2: metadata of an Arrow message, 1000: its body
+
+Sources: FlightSql.proto and Flight.proto of Apache Arrow.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from pyhudi.errors import UserError
 
 _PREFIX: Final = "type.googleapis.com/arrow.flight.protocol.sql."
 _VARINT_BYTES_MAX: Final = 10
+_BODY: Final = 1000
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
 MESSAGE_BYTES_MAX: Final = 1 << 20
 
 
@@ -77,12 +83,38 @@ def message_of(data: bytes) -> Message:
 
 def message_bytes(name: str, fields: dict[int, bytes]) -> bytes:
     """A message of bytes fields, in a `google.protobuf.Any`."""
-    inner = b"".join(_field(number, value) for number, value in fields.items())
-    return _field(1, f"{_PREFIX}{name}".encode()) + _field(2, inner)
+    return fields_bytes({1: f"{_PREFIX}{name}".encode(), 2: fields_bytes(fields)})
+
+
+def fields_bytes(fields: dict[int, bytes]) -> bytes:
+    """A message of bytes fields."""
+    return b"".join(_field(number, value) for number, value in fields.items())
+
+
+def flight_data(metadata: bytes, body: bytes) -> bytes:
+    """A FlightData with a message of an Arrow stream."""
+    return b"".join((_field(2, metadata), _field_head(_BODY, len(body)), body))
+
+
+def flight_data_of(data: bytes) -> tuple[bytes | None, bytes]:
+    """The descriptor of a FlightData, and its message in the form of an Arrow stream."""
+    message = Message("FlightData", _fields(data))
+    return message.data(1), stream_message(message.data(2) or b"", message.data(_BODY) or b"")
+
+
+def stream_message(metadata: bytes, body: bytes = b"") -> bytes:
+    """A message in the form of an Arrow stream; nothing without metadata."""
+    padded = metadata + bytes(-len(metadata) % 8)
+    head = _CONTINUATION + len(padded).to_bytes(4, "little") if metadata else b""
+    return b"".join((head, padded, body))
 
 
 def _field(number: int, value: bytes) -> bytes:
-    return _varint_bytes(number << 3 | 2) + _varint_bytes(len(value)) + value
+    return _field_head(number, len(value)) + value
+
+
+def _field_head(number: int, length: int) -> bytes:
+    return _varint_bytes(number << 3 | 2) + _varint_bytes(length)
 
 
 def _fields(data: bytes) -> dict[int, list[bytes | int]]:

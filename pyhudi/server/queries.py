@@ -2,14 +2,14 @@
 
 A query is one SELECT statement.  DuckDB has no access to files, networks, extensions and Python
 variables, and its configuration is locked.  pyhudi reads the rows, with the columns and filters
-of the query; each query sees the newest snapshots.
+of the query; each query sees the newest snapshots.  `query_process` runs this module in processes
+whose memory and time are limited; `query_pool` starts and ends them.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -20,16 +20,30 @@ import pyhudi.duckdb
 from pyhudi.api.table import Table
 from pyhudi.engines.table_calls import find_calls, with_views
 from pyhudi.errors import PyhudiError, UserError
+from pyhudi.libraries import load_library
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-_WATCH_SECONDS: Final = 0.1
+BATCH_BYTES: Final = 4 << 20
+"""Larger batches of a result are divided."""
+
+_BATCH_ROWS: Final = 8192
+ROW_BYTES_MAX: Final = 64 << 20
+_UNITS: Final = {
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+}
 _LOCKED: Final[dict[str, Any]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
     "python_enable_replacements": False,
     "temp_directory": "",
 }
@@ -37,32 +51,46 @@ _LOCKED: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What one query may use.  result_bytes: of its Arrow batches; memory: of all queries, as
-    DuckDB writes sizes.  Raises UserError for values that are not positive."""
+    """What one query may use, and how many run at a time.
+
+    seconds: from its start until the client has read its rows.  result_bytes: of its Arrow batches.
+    memory: such as "1GB" or "512MiB": of DuckDB; a quarter and 256 MiB more are for the rows that
+    pyhudi reads.  The server needs up to `queries` times that.  Raises UserError for values that
+    are not positive.
+    """
 
     seconds: float = 60.0
     result_rows: int = 10_000_000
     result_bytes: int = 1 << 30
     queries: int = 8
-    memory: str = "2GB"
+    memory: str = "1GB"
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "result_rows", "result_bytes", "queries"):
+        for name in ("seconds", "result_rows", "result_bytes", "queries", "memory_bytes"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise UserError("a limit must be positive", limit=name, value=value)
 
+    @property
+    def memory_bytes(self) -> int:
+        """`memory` in bytes.  Raises UserError for another form."""
+        found = re.fullmatch(r"([0-9]{1,15})\s*([KMG]i?B)", self.memory, re.IGNORECASE)
+        if found is None:
+            raise UserError(
+                "invalid size of memory", memory=self.memory, hint="such as 512MB or 2GiB"
+            )
+        return int(found[1]) * _UNITS[found[2].upper()]
+
 
 class Queries:
-    """Runs queries on tables, which have names."""
+    """Runs queries on tables, which have names, one at a time in this process."""
 
     def __init__(self, tables: Mapping[str, Table], limits: QueryLimits) -> None:
-        import duckdb
-
+        duckdb = load_library("duckdb", extra="server", needed_for="the Flight SQL server")
         self.tables = {name.lower(): table for name, table in tables.items()}
         self.limits = limits
-        self._free = threading.BoundedSemaphore(limits.queries)
-        config = {**_LOCKED, "memory_limit": limits.memory, "lock_configuration": True}
+        memory = f"{limits.memory_bytes // 1000}KB"
+        config = {**_LOCKED, "memory_limit": memory, "lock_configuration": True}
         try:
             self._database = duckdb.connect(config=config)
         except duckdb.Error as refused:
@@ -74,38 +102,39 @@ class Queries:
 
     def schema(self, query: str, parameters: Sequence[Any] | None = None) -> pa.Schema:
         """The columns of a query's result.  Raises UserError for a query that is not allowed."""
-        with self._running(query) as con, _reported():
+        with self._running(query) as con:
             return self._relation(con, query, parameters).limit(0).to_arrow_table().schema
 
     def parameter_count(self, query: str) -> int:
         """The number of parameters of a query.  Raises as `schema` does."""
-        with self._running(query), _reported():
+        with self._running(query):
             return len(_statement(query).named_parameters)
 
+    @contextmanager
     def batches(
-        self,
-        query: str,
-        parameters: Sequence[Any] | None = None,
-        *,
-        is_cancelled: Callable[[], bool] = lambda: False,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of a query.
+        self, query: str, parameters: Sequence[Any] | None = None
+    ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """The columns and rows of a query, in batches of about `BATCH_BYTES` or of one row.
 
-        is_cancelled: ends the query when it returns True; called until the iterator is closed.
-        Raises UserError then and at the limits, and as `schema` does.
+        The columns are returned before the query runs.  Raises UserError as `schema` does, and
+        while the rows are read: beyond the limits of rows, bytes and memory, and for a row above
+        `ROW_BYTES_MAX`.
         """
+        with self._running(query) as con:
+            relation = self._relation(con, query, parameters)
+            yield relation.limit(0).to_arrow_table().schema, self._limited(relation)
+
+    def _limited(self, relation: DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
         rows = size = 0
-        with self._running(query) as con, _reported(), self._watched(con, is_cancelled):
-            reader = self._relation(con, query, parameters).to_arrow_reader()
-            for batch in reader:
-                rows, size = rows + batch.num_rows, size + batch.nbytes
-                if rows > self.limits.result_rows or size > self.limits.result_bytes:
-                    raise UserError(
-                        "the result is larger than the server allows",
-                        rows=self.limits.result_rows, bytes=self.limits.result_bytes,
-                        hint="select fewer rows or columns",
-                    )  # fmt: skip
-                yield batch
+        for batch in relation.to_arrow_reader(batch_size=_BATCH_ROWS):
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > self.limits.result_rows or size > self.limits.result_bytes:
+                raise UserError(
+                    "the result is larger than the server allows",
+                    rows=self.limits.result_rows, bytes=self.limits.result_bytes,
+                    hint="select fewer rows or columns",
+                )  # fmt: skip
+            yield from _divided(batch)
 
     def _relation(
         self, con: DuckDBPyConnection, query: str, parameters: Sequence[Any] | None
@@ -114,51 +143,20 @@ class Queries:
 
     @contextmanager
     def _running(self, query: str) -> Iterator[DuckDBPyConnection]:
-        """A connection that has the tables which the query may name.  One of a bounded number."""
-        if not self._free.acquire(timeout=self.limits.seconds):
-            raise UserError("the server runs too many queries", hint="try again later")
-        try:
-            with closing(self._database.cursor()) as con:
-                calls = find_calls(query)
-                for call in calls:
-                    self._check_name(call.table)
-                with _reported():
-                    _statement(_without_calls(query))
-                text = query.lower()
-                for name, table in self.tables.items():
-                    if name in text:
-                        con.register(name, table.to_pyarrow_dataset())
-                yield con
-        finally:
-            self._free.release()
+        """A connection that has the tables which the query may name."""
+        with closing(self._database.cursor()) as con, _reported():
+            for call in find_calls(query):
+                self._check_name(call.table)
+            _statement(_without_calls(query))
+            text = query.lower()
+            for name, table in self.tables.items():
+                if name in text:
+                    con.register(name, table.to_pyarrow_dataset())
+            yield con
 
     def _check_name(self, name: str) -> None:
         if name.lower() not in self.tables:
             raise UserError("the server has no such table", table=name[:200])
-
-    @contextmanager
-    def _watched(self, con: DuckDBPyConnection, is_cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Interrupts the query when it is cancelled, and at the limit of its time."""
-        import duckdb
-
-        ended, deadline = threading.Event(), time.monotonic() + self.limits.seconds
-
-        def watch() -> None:
-            while not ended.wait(_WATCH_SECONDS):
-                if is_cancelled() or time.monotonic() > deadline:
-                    con.interrupt()  # again if no part of the query ran at this moment
-
-        watcher = threading.Thread(target=watch, name="pyhudi-query-watch", daemon=True)
-        watcher.start()
-        try:
-            yield
-        except duckdb.InterruptException as stopped:
-            if time.monotonic() > deadline:
-                raise UserError("the query took longer than the server allows") from stopped
-            raise UserError("the client cancelled the query") from stopped
-        finally:
-            ended.set()
-            watcher.join()
 
 
 class _Named(dict[str, Table]):
@@ -166,6 +164,18 @@ class _Named(dict[str, Table]):
 
     def get(self, name: str, default: Any = None) -> Any:
         return super().get(name.lower(), default)
+
+
+def _divided(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in halves, until each is small or of one row."""
+    if batch.nbytes <= BATCH_BYTES or (batch.num_rows == 1 and batch.nbytes <= ROW_BYTES_MAX):
+        yield batch
+    elif batch.num_rows == 1:
+        raise UserError("a row is larger than the server allows", bytes=ROW_BYTES_MAX)
+    else:
+        half = batch.num_rows // 2
+        yield from _divided(batch.slice(0, half))
+        yield from _divided(batch.slice(half))
 
 
 def _without_calls(query: str) -> str:
@@ -185,13 +195,23 @@ def _statement(query: str) -> Any:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Errors of DuckDB as UserError."""
+    """Errors of DuckDB and of Arrow as UserError, and the memory's end as UserError."""
     import duckdb
 
     try:
         yield
-    except duckdb.Error as refused:
-        cause = refused.__cause__ or refused.__context__
-        if isinstance(cause, PyhudiError):
-            raise cause from refused
+    except (MemoryError, duckdb.OutOfMemoryException) as full:
+        raise _out_of_memory() from full
+    except RecursionError as deep:
+        raise UserError("the query is nested too deeply") from deep
+    except (duckdb.Error, pa.ArrowException, OSError) as refused:
+        for error in (refused, refused.__cause__, refused.__context__):
+            if isinstance(error, PyhudiError):
+                raise error from None
+        if "Out of Memory Error" in str(refused):  # Arrow's reader of DuckDB's rows states it so
+            raise _out_of_memory() from refused
         raise UserError("the query failed", reason=str(refused)[:2000]) from refused
+
+
+def _out_of_memory() -> UserError:
+    return UserError("the query needs more memory than the server allows")

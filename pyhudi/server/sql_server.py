@@ -1,14 +1,20 @@
-"""The Flight SQL server."""
+"""The Flight SQL server: calls of Flight by gRPC, tokens, prepared statements.
+
+gRPC is used directly because pyarrow's server reads messages of any size before it verifies the
+token, and sends Python's tracebacks to clients.
+"""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,11 +23,26 @@ import pyarrow.flight as flight
 
 from pyhudi.api.table import Table
 from pyhudi.errors import PyhudiError, UserError
+from pyhudi.libraries import load_library
 from pyhudi.server import catalog
-from pyhudi.server.messages import Message, message_bytes, message_of
-from pyhudi.server.queries import Queries, QueryLimits
+from pyhudi.server.messages import (
+    MESSAGE_BYTES_MAX,
+    Message,
+    fields_bytes,
+    flight_data,
+    flight_data_of,
+    message_bytes,
+    message_of,
+    stream_message,
+)
+from pyhudi.server.queries import QueryLimits
+from pyhudi.server.query_pool import QueryPool
 
-_PREPARED_MAX: Final = 1000
+_log = logging.getLogger("pyhudi")
+_SERVICE: Final = "arrow.flight.protocol.FlightService"
+_FRAME_BYTES: Final = 1024
+_OTHER_CALLS: Final = 16
+_PREPARED_BYTES_MAX: Final = 64 << 20
 _TOKEN_CHARS_MIN: Final = 16
 
 
@@ -33,15 +54,7 @@ class Tls:
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A prepared statement.  parameters: None until the client binds them."""
-
-    query: str
-    parameters: tuple[Any, ...] | None = None
-
-
-class SqlServer(flight.FlightServerBase):  # type: ignore[misc]
+class SqlServer:
     """Serves tables by Flight SQL, read only; it runs from its creation to `shutdown`.
 
     tables: by name.  tokens: each request must have one of them, as a bearer token; at least 16
@@ -60,137 +73,153 @@ class SqlServer(flight.FlightServerBase):  # type: ignore[misc]
         limits: QueryLimits | None = None,
     ) -> None:
         _check(tokens, host, tls)
-        self._queries = Queries(tables, limits or QueryLimits())
-        self._prepared: OrderedDict[bytes, _Prepared] = OrderedDict()
-        self._guard = threading.Lock()
+        grpc = load_library("grpc", extra="server", needed_for="the Flight SQL server")
+        limits = limits or QueryLimits()
+        self._tables = {name.lower(): table for name, table in tables.items()}
+        self._prepared = _PreparedStatements()
+        self._queries = QueryPool(tables, limits)
+        calls = limits.queries + _OTHER_CALLS
+        self._server = grpc.server(
+            ThreadPoolExecutor(calls, thread_name_prefix="pyhudi-call"),
+            interceptors=[_tokens(grpc, tokens)],
+            options=[
+                ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX + _FRAME_BYTES),
+                ("grpc.so_reuseport", 0),
+            ],
+            maximum_concurrent_rpcs=calls,
+        )
+        self._server.add_generic_rpc_handlers((_service(grpc, self),))
         scheme = "grpc" if tls is None else "grpc+tls"
         address = f"[{host}]" if ":" in host else host
         try:
-            super().__init__(
-                f"{scheme}://{address}:{port}",
-                tls_certificates=None if tls is None else [(tls.certificate, tls.key)],
-                middleware={"token": _Tokens(tokens)},
-                auth_handler=_Handshake(),
-            )
-        except (pa.ArrowException, OSError) as refused:
+            self.port: int = _bind(grpc, self._server, f"{address}:{port}", tls)
+        except (RuntimeError, ValueError) as refused:
             self._queries.close()
             raise UserError(
                 "the server cannot listen", host=host, port=port, reason=str(refused)[:500]
             ) from refused
+        self._server.start()
         self.url = f"{scheme}://{address}:{self.port}"
 
-    def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        """Where the result of a command is read."""
-        with _answered():
-            command = message_of(descriptor.command or b"")
-            schema, ticket = self._planned(command, descriptor.command)
-            endpoint = flight.FlightEndpoint(ticket, [])
-            return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
+    def __enter__(self) -> SqlServer:
+        return self
 
-    def get_schema(self, context: Any, descriptor: Any) -> Any:
-        """The columns of the result of a command."""
-        with _answered():
-            command = message_of(descriptor.command or b"")
-            return flight.SchemaResult(self._planned(command, descriptor.command)[0])
+    def __exit__(self, *failed: object) -> None:
+        self.shutdown()
 
-    def do_get(self, context: Any, ticket: Any) -> Any:
-        """The rows of a result."""
-        with _answered():
-            command = message_of(ticket.ticket)
-            if command.name in _METADATA:
-                return flight.RecordBatchStream(_METADATA[command.name](self, command))
-            statement = self._statement(command)
-            schema = self._queries.schema(statement.query, statement.parameters)
-            return flight.GeneratorStream(schema, self._rows(statement, context))
-
-    def do_action(self, context: Any, action: Any) -> Iterator[Any]:
-        """Make and close prepared statements."""
-        with _answered():
-            request = message_of(action.body.to_pybytes())
-            if action.type == "CreatePreparedStatement":
-                return iter([flight.Result(self._prepare(request.text(1) or ""))])
-            if action.type == "ClosePreparedStatement":
-                with self._guard:
-                    self._prepared.pop(request.data(1) or b"", None)
-                return iter(())
-            raise UserError("the action is not supported", action=action.type[:100])
-
-    def list_actions(self, context: Any) -> list[tuple[str, str]]:
-        """The actions of `do_action`."""
-        return [
-            ("CreatePreparedStatement", "make a prepared statement"),
-            ("ClosePreparedStatement", "close a prepared statement"),
-        ]
-
-    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Bind the parameters of a prepared statement."""
-        with _answered():
-            command = message_of(descriptor.command or b"")
-            if command.name != "CommandPreparedStatementQuery":
-                raise UserError("the server is read only", command=command.name[:100])
-            handle = command.data(1) or b""
-            statement = self._known(handle)
-            found: list[tuple[Any, ...]] = []
-            for chunk in reader:
-                found += [tuple(row.values()) for row in chunk.data.slice(0, 2).to_pylist()]
-                if len(found) > 1:
-                    raise UserError("one row of parameters is supported")
-            with self._guard:
-                self._prepared[handle] = _Prepared(statement.query, found[0] if found else None)
+    def serve(self) -> None:
+        """Return when the server has ended."""
+        self._server.wait_for_termination()
 
     def shutdown(self) -> None:
-        """End the server."""
-        super().shutdown()
+        """End the server and its queries."""
+        stopped = self._server.stop(grace=0)
         self._queries.close()
+        stopped.wait()
 
-    def _planned(self, command: Message, text: bytes) -> tuple[pa.Schema, Any]:
+    def get_flight_info(self, request: bytes, context: Any) -> bytes:
+        """Where the result of a command is read."""
+        descriptor = _descriptor(request)
+        command = message_of(descriptor.command or b"")
+        schema, ticket = self._planned(command, descriptor.command)
+        endpoint = flight.FlightEndpoint(flight.Ticket(ticket), [])
+        return bytes(flight.FlightInfo(schema, descriptor, [endpoint], -1, -1).serialize())
+
+    def get_schema(self, request: bytes, context: Any) -> bytes:
+        """The columns of the result of a command."""
+        descriptor = _descriptor(request)
+        command = message_of(descriptor.command or b"")
+        schema = self._planned(command, descriptor.command)[0]
+        return bytes(flight.SchemaResult(schema).serialize())
+
+    def do_get(self, request: bytes, context: Any) -> Iterator[bytes]:
+        """The rows of a result."""
+        command = message_of(_parsed(flight.Ticket, request).ticket)
+        if command.name in _METADATA:
+            for metadata, body in _messages(_METADATA[command.name](self, command)):
+                yield flight_data(metadata, body)
+            return
+        statement = self._statement(command)
+        parts = self._queries.rows(
+            statement.query,
+            statement.parameters,
+            is_cancelled=lambda: not context.is_active(),
+            on_unread=context.cancel,
+        )
+        with closing(parts):
+            for metadata, body in parts:
+                yield flight_data(metadata, body)
+
+    def do_action(self, request: bytes, context: Any) -> Iterator[bytes]:
+        """Make and close prepared statements."""
+        action = _parsed(flight.Action, request)
+        body = message_of(action.body.to_pybytes())
+        if action.type == "CreatePreparedStatement":
+            yield bytes(flight.Result(self._prepare(body.text(1) or "")).serialize())
+        elif action.type == "ClosePreparedStatement":
+            self._prepared.discard(body.data(1) or b"")
+        else:
+            raise UserError("the action is not supported", action=action.type[:100])
+
+    def list_actions(self, request: bytes, context: Any) -> Iterator[bytes]:
+        """The actions of `do_action`."""
+        for name, meaning in (
+            ("CreatePreparedStatement", b"make a prepared statement"),
+            ("ClosePreparedStatement", b"close a prepared statement"),
+        ):
+            yield fields_bytes({1: name.encode(), 2: meaning})
+
+    def do_put(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """Bind the parameters of a prepared statement."""
+        descriptor, stream = _uploaded(requests)
+        command = message_of(descriptor.command or b"")
+        if command.name != "CommandPreparedStatementQuery":
+            raise UserError("the server is read only", command=command.name[:100])
+        self._prepared.bind(command.data(1) or b"", stream)
+        return iter(())
+
+    def list_flights(self, request: bytes, context: Any) -> Iterator[bytes]:
+        """Nothing: clients of Flight SQL request lists of tables instead."""
+        return iter(())
+
+    def handshake(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """Nothing: the JDBC driver begins with a handshake, whose bearer token is verified, as that
+        of each later request."""
+        return iter(())
+
+    def _planned(self, command: Message, text: bytes) -> tuple[pa.Schema, bytes]:
         """The columns of a command's result, and the ticket for its rows."""
         if command.name in _METADATA:
-            return _METADATA[command.name](self, command).schema, flight.Ticket(text)
+            return _METADATA[command.name](self, command).schema, text
         statement = self._statement(command)
         if command.name == "CommandStatementQuery":
             text = message_bytes("TicketStatementQuery", {1: statement.query.encode()})
-        schema = self._queries.schema(statement.query, statement.parameters)
-        return schema, flight.Ticket(text)
+        return self._schema(statement), text
 
-    def _statement(self, command: Message) -> _Prepared:
+    def _schema(self, statement: Prepared) -> pa.Schema:
+        metadata = self._queries.schema(statement.query, statement.parameters)
+        return pa.ipc.read_schema(pa.py_buffer(stream_message(metadata)))
+
+    def _statement(self, command: Message) -> Prepared:
         if command.name in ("CommandStatementQuery", "TicketStatementQuery"):
-            return _Prepared(command.text(1) or "")
+            return Prepared(command.text(1) or "")
         if command.name == "CommandPreparedStatementQuery":
-            return self._known(command.data(1) or b"")
+            return self._prepared.get(command.data(1) or b"")
         raise UserError("the command is not supported", command=command.name[:100])
-
-    def _known(self, handle: bytes) -> _Prepared:
-        with self._guard:
-            found = self._prepared.get(handle)
-        if found is None:
-            raise UserError("unknown prepared statement", hint="prepare it again")
-        return found
 
     def _prepare(self, query: str) -> bytes:
         count = self._queries.parameter_count(query)
-        schema = pa.schema([]) if count else self._queries.schema(query)
+        schema = pa.schema([]) if count else self._schema(Prepared(query))
         expected = pa.schema([pa.field(str(n + 1), pa.string()) for n in range(count)])
-        handle = secrets.token_bytes(16)
-        with self._guard:
-            self._prepared[handle] = _Prepared(query)
-            while len(self._prepared) > _PREPARED_MAX:
-                self._prepared.popitem(last=False)
+        handle = self._prepared.add(query)
         return message_bytes(
             "ActionCreatePreparedStatementResult",
             {1: handle, 2: schema.serialize().to_pybytes(), 3: expected.serialize().to_pybytes()},
         )
 
-    def _rows(self, statement: _Prepared, context: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a statement, until the call of the client ends or is cancelled."""
-        with _answered():
-            yield from self._queries.batches(
-                statement.query, statement.parameters, is_cancelled=context.is_cancelled
-            )
-
-    def _tables(self, command: Message) -> pa.Table:
+    def _table_rows(self, command: Message) -> pa.Table:
         return catalog.tables_of(
-            self._queries.tables, command.text(1), command.text(2), command.text(3),
+            self._tables, command.text(1), command.text(2), command.text(3),
             command.texts(4), with_schema=command.flag(5),
         )  # fmt: skip
 
@@ -200,41 +229,192 @@ _METADATA: Final[Mapping[str, Callable[[SqlServer, Message], pa.Table]]] = {
     "CommandGetDbSchemas": lambda server, command: catalog.db_schemas(
         command.text(1), command.text(2)
     ),
-    "CommandGetTables": lambda server, command: server._tables(command),
+    "CommandGetTables": lambda server, command: server._table_rows(command),
     "CommandGetTableTypes": lambda server, command: catalog.table_types(),
     "CommandGetSqlInfo": lambda server, command: catalog.sql_info(command.numbers(1)),
 }
 
 
-class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Rejects requests without a token."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared statement.  parameters: an Arrow stream; None until the client binds them."""
 
-    def __init__(self, tokens: Sequence[str]) -> None:
-        super().__init__()
-        self._tokens = [token.encode() for token in tokens]
+    query: str
+    parameters: bytes | None = None
 
-    def start_call(self, info: Any, headers: Mapping[str, Sequence[Any]]) -> None:
-        given = [
-            text.removeprefix("Bearer ").encode()
-            for name, texts in headers.items()
-            if name.lower() == "authorization"
-            for text in texts
-            if isinstance(text, str) and text.startswith("Bearer ")
-        ]
-        known = [hmac.compare_digest(one, token) for one in given for token in self._tokens]
-        if not any(known):
-            raise flight.FlightUnauthenticatedError("the request has no valid bearer token")
+    @property
+    def size(self) -> int:
+        """Its bytes in memory."""
+        return len(self.query) * 4 + len(self.parameters or b"") + 200
 
 
-class _Handshake(flight.ServerAuthHandler):  # type: ignore[misc]
-    """Answers the handshake with which the JDBC driver begins.  `_Tokens` has verified its bearer
-    token, and verifies that of each later request."""
+class _PreparedStatements:
+    """The newest prepared statements by handle, up to `_PREPARED_BYTES_MAX`.  Safe for threads."""
 
-    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Prepared] = OrderedDict()
+        self._guard = threading.Lock()
+        self._size = 0
+
+    def get(self, handle: bytes) -> Prepared:
+        with self._guard:
+            found = self._known.get(handle)
+        if found is None:
+            raise UserError("unknown prepared statement", hint="prepare it again")
+        return found
+
+    def add(self, query: str) -> bytes:
+        handle = secrets.token_bytes(16)
+        self._put(handle, Prepared(query))
+        return handle
+
+    def bind(self, handle: bytes, parameters: bytes) -> None:
+        self._put(handle, Prepared(self.get(handle).query, parameters))
+
+    def discard(self, handle: bytes) -> None:
+        with self._guard:
+            self._remove(handle)
+
+    def _put(self, handle: bytes, statement: Prepared) -> None:
+        with self._guard:
+            self._remove(handle)
+            self._known[handle] = statement
+            self._size += statement.size
+            while self._size > _PREPARED_BYTES_MAX and len(self._known) > 1:
+                self._remove(next(iter(self._known)))
+
+    def _remove(self, handle: bytes) -> None:
+        removed = self._known.pop(handle, None)
+        self._size -= removed.size if removed else 0
+
+
+def _service(grpc: Any, server: SqlServer) -> Any:
+    """The calls of Flight that the server answers; others are unimplemented."""
+    single = grpc.unary_unary_rpc_method_handler
+    stream = grpc.unary_stream_rpc_method_handler
+    streams = grpc.stream_stream_rpc_method_handler
+    handlers = {
+        "GetFlightInfo": single(_single(grpc, server.get_flight_info)),
+        "GetSchema": single(_single(grpc, server.get_schema)),
+        "DoGet": stream(_stream(grpc, server.do_get)),
+        "DoAction": stream(_stream(grpc, server.do_action)),
+        "ListActions": stream(_stream(grpc, server.list_actions)),
+        "ListFlights": stream(_stream(grpc, server.list_flights)),
+        "DoPut": streams(_stream(grpc, server.do_put)),
+        "Handshake": streams(_stream(grpc, server.handshake)),
+    }
+    return grpc.method_handlers_generic_handler(_SERVICE, handlers)
+
+
+def _single(grpc: Any, call: Callable[..., bytes]) -> Callable[..., bytes]:
+    def answer(request: Any, context: Any) -> bytes:
+        with _Statuses(grpc, context):
+            return call(request, context)
+        raise AssertionError("the call was aborted")
+
+    return answer
+
+
+def _stream(grpc: Any, call: Callable[..., Iterator[bytes]]) -> Callable[..., Iterator[bytes]]:
+    def answer(request: Any, context: Any) -> Iterator[bytes]:
+        with _Statuses(grpc, context):
+            yield from call(request, context)
+
+    return answer
+
+
+class _Statuses:
+    """Ends a call with an error as a status of gRPC, without traceback or places on the server."""
+
+    def __init__(self, grpc: Any, context: Any) -> None:
+        self._codes = grpc.StatusCode
+        self._left = grpc.RpcError
+        self._context = context
+
+    def __enter__(self) -> None:
         return
 
-    def is_valid(self, token: bytes) -> bytes:
-        return b""
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or isinstance(error, (GeneratorExit, self._left)):
+            return
+        if isinstance(error, UserError):
+            self._context.abort(self._codes.INVALID_ARGUMENT, str(error))
+        if isinstance(error, PyhudiError):
+            self._context.abort(self._codes.INTERNAL, f"{error.code}: {error.what}")
+        _log.error("a call of the Flight SQL server failed", exc_info=error)
+        self._context.abort(self._codes.INTERNAL, "an internal error; see the server's log")
+
+
+def _bind(grpc: Any, server: Any, address: str, tls: Tls | None) -> int:
+    """The port.  Raises RuntimeError or ValueError if the address or the certificate is refused."""
+    if tls is None:
+        port = server.add_insecure_port(address)
+    else:
+        pairs = [(tls.key, tls.certificate)]
+        port = server.add_secure_port(address, grpc.ssl_server_credentials(pairs))
+    if not port:
+        raise RuntimeError("the address or the certificate is not usable")
+    return int(port)
+
+
+def _tokens(grpc: Any, tokens: Sequence[str]) -> Any:
+    """Rejects requests without a token, before it reads their messages."""
+    known = [token.encode() for token in tokens]
+
+    def refuse(request: Any, context: Any) -> Any:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "the request has no valid bearer token")
+
+    # Of a stream no message is read before the handler runs.
+    refusal = grpc.stream_stream_rpc_method_handler(refuse)
+
+    class Tokens(grpc.ServerInterceptor):  # type: ignore[misc]
+        def intercept_service(self, proceed: Any, details: Any) -> Any:
+            given = [
+                text.removeprefix("Bearer ").encode()
+                for name, text in details.invocation_metadata
+                if name.lower() == "authorization"
+                and isinstance(text, str)
+                and text.startswith("Bearer ")
+            ]
+            valid = [hmac.compare_digest(one, token) for one in given for token in known]
+            return proceed(details) if any(valid) else refusal
+
+    return Tokens()
+
+
+def _uploaded(requests: Iterator[bytes]) -> tuple[Any, bytes]:
+    """The descriptor of an upload, and its Arrow stream.  Raises UserError if it is too long."""
+    descriptor, parts, size = None, [], 0
+    for request in requests:
+        found, part = flight_data_of(request)
+        descriptor = found if descriptor is None else descriptor
+        size += len(part)
+        if size > MESSAGE_BYTES_MAX:
+            raise UserError("the parameters are too long", bytes=size)
+        parts.append(part)
+    return _descriptor(descriptor or b""), b"".join(parts)
+
+
+def _messages(rows: pa.Table) -> Iterator[tuple[bytes, bytes]]:
+    """The messages of an Arrow stream of rows."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    for message in pa.ipc.MessageReader.open_stream(sink.getvalue()):
+        body = message.body
+        yield message.metadata.to_pybytes(), b"" if body is None else body.to_pybytes()
+
+
+def _descriptor(data: bytes) -> Any:
+    return _parsed(flight.FlightDescriptor, data)
+
+
+def _parsed(kind: Any, data: bytes) -> Any:
+    """A message of Flight.  Raises UserError for a damaged one."""
+    try:
+        return kind.deserialize(data)
+    except (pa.ArrowException, ValueError) as damaged:
+        raise UserError("the message is damaged", message=kind.__name__) from damaged
 
 
 def _check(tokens: Sequence[str], host: str, tls: Tls | None) -> None:
@@ -248,14 +428,3 @@ def _check(tokens: Sequence[str], host: str, tls: Tls | None) -> None:
         raise UserError(
             "a server that other machines reach needs TLS", host=host, hint="pass a certificate"
         )
-
-
-@contextmanager
-def _answered() -> Iterator[None]:
-    """Errors of pyhudi as errors of Flight, without the causes on the server."""
-    try:
-        yield
-    except UserError as wrong:
-        raise pa.ArrowInvalid(str(wrong)) from None
-    except PyhudiError as failed:
-        raise flight.FlightServerError(f"{failed.code}: {failed.what}") from None
