@@ -29,6 +29,7 @@ from pyhudi.engines.snapshot_parts import (
 from pyhudi.read.arrow_dataset import DatasetOverScans
 from pyhudi.read.scan import Scan, task_batches
 from pyhudi.read.scan_plan import ReadTask
+from pyhudi.read.skipping.float_order import of_engine
 from pyhudi.read.time_travel import PointInTime
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ class _FragmentedRows(DatasetOverScans):
         self._rest = rest
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
-        tasks = self._rest.narrowed(None, filter).tasks
+        where = None if filter is None else of_engine(filter, self._rest.schema)
+        tasks = self._rest.narrowed(None, where).tasks
         return iter([_TaskFragment(self._rest.schema, task) for task in tasks])
 
 

@@ -40,6 +40,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "protobuf": ("grpcio-tools", "ingest of messages in Protobuf"),
     "ray": ("ray", "scan.to_ray()"),
     "rocksdb": ("rocksdict", "the RocksDB index"),
+    "server": ("grpcio", "the Flight SQL server"),
     "spark": ("pyspark", "pyhudi.spark and format('pyhudi')"),
     "sqs": ("boto3", "ingest from queues of S3 events"),
     "zookeeper": ("kazoo", "the ZooKeeper lock of Apache Hudi"),

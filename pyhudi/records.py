@@ -10,6 +10,10 @@ import pyarrow as pa
 InstantTime = NewType("InstantTime", str)
 """`yyyyMMddHHmmssSSS` in the table's time zone; compared as a string."""
 
+Position = NewType("Position", str)
+"""Where readers of changes go on, compared as a string: the completion time of a commit, or its
+instant in tables of version 6, which record no completion times.  An instant is not a position."""
+
 COMMIT_TIME: Final = "_hoodie_commit_time"
 COMMIT_SEQNO: Final = "_hoodie_commit_seqno"
 RECORD_KEY: Final = "_hoodie_record_key"
@@ -25,6 +29,12 @@ IS_DELETED: Final = "_hoodie_is_deleted"
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 BEFORE_ALL_INSTANTS: Final = InstantTime("00000000000000")
+BEFORE_ALL_COMMITS: Final = Position(BEFORE_ALL_INSTANTS)
+
+
+def is_before_all(time: InstantTime) -> bool:
+    """Whether an instant is not a moment but a number: it created a part of a metadata table."""
+    return time.startswith(BEFORE_ALL_INSTANTS)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,7 +19,7 @@ from pyhudi.transaction.heartbeat import living
 
 
 @command("doctor", example="doctor trips")
-@click.option("--quick", is_flag=True, help="Skip the check of the record index.")
+@click.option("--quick", is_flag=True, help="Skip the checks that read rows.")
 @click.option("--html", "as_html", is_flag=True, help="Print an HTML fragment.")
 def doctor(call: Call, quick: bool, as_html: bool) -> Any:
     """Report problems of a table and their remedies; exit code 3 if there are any."""

@@ -13,6 +13,7 @@ import pyarrow.types as pt
 
 from pyhudi.cli.output import json_text
 from pyhudi.errors import UserError
+from pyhudi.formats.nan_statistics import has_floats
 from pyhudi.read.scan import Scan
 
 FORMATS: Final = ("table", "csv", "json", "parquet")
@@ -91,7 +92,9 @@ def _writer(form: str, sink: BinaryIO, schema: pa.Schema, stack: ExitStack) -> _
     if form == "parquet":
         import pyarrow.parquet as pq
 
-        parquet: Any = stack.enter_context(pq.ParquetWriter(sink, schema))
+        # bounds of Arrow leave NaN out, and readers then skip it
+        ordered = [f.name for f in schema if not pt.is_nested(f.type) and not has_floats(f.type)]
+        parquet: Any = stack.enter_context(pq.ParquetWriter(sink, schema, write_statistics=ordered))
         return lambda batch: parquet.write_batch(batch)
     return lambda batch: sink.write(_json_lines(batch))
 

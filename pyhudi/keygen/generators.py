@@ -22,6 +22,7 @@ import pyarrow.types as pt
 from pyhudi.errors import UserError
 from pyhudi.filenames import HOODIE
 from pyhudi.formats.java_text import as_text
+from pyhudi.formats.nested_fields import has_fields, values_at
 from pyhudi.keygen.timestamp_generator import TimeRule, time_texts
 from pyhudi.records import DEFAULT_PARTITION
 
@@ -54,6 +55,7 @@ class PythonKeys:
 class KeyRule:
     """How the keys and partition paths of a table are made from its columns.
 
+    slashes: whether `2026-11-21` becomes the path `2026/11/21`.
     times: for each partition field its timestamp rule, None for plain values; (): all are plain.
     Invariant: `composite` is set when there is more than one key field.
     """
@@ -63,6 +65,7 @@ class KeyRule:
     composite: bool
     hive_style: bool
     url_encoded: bool
+    slashes: bool = False
     times: tuple[TimeRule | None, ...] = ()
     functions: PythonKeys = PythonKeys()
 
@@ -78,13 +81,13 @@ def record_keys(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.Chun
         return keys
     if not rule.composite:
         name = rule.key_fields[0]
-        keys = as_text(rows.column(name), name)
+        keys = as_text(values_at(rows, name), name)
         _reject_blank(_blank(keys), name, first_row)
         return keys
     parts: list[Any] = []
     all_blank: Any = None
     for name in rule.key_fields:
-        text = as_text(rows.column(name), name)
+        text = as_text(values_at(rows, name), name)
         missing = pc.is_null(text)
         blank = pc.equal(pc.fill_null(text, ""), "")
         all_blank = blank if all_blank is None else pc.and_(all_blank, blank)
@@ -139,7 +142,7 @@ def partition_paths(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.
     times = rule.times or (None,) * len(rule.partition_fields)
     joined: Any = None
     for name, time in zip(rule.partition_fields, times, strict=True):
-        column = rows.column(name)
+        column = values_at(rows, name)
         if time is None:
             segments = _path_segments(column, name, rule).combine_chunks()
         else:
@@ -178,7 +181,7 @@ def paths_where_known(rows: pa.Table, rule: KeyRule) -> pa.ChunkedArray | None:
     """Partition paths of rows that may lack partition columns; None if they do."""
     is_custom = rule.functions.paths is not None
     needed = rule.functions.columns if is_custom else rule.partition_fields
-    is_known = (needed or not is_custom) and set(needed) <= set(rows.schema.names)
+    is_known = (needed or not is_custom) and has_fields(rows.schema, needed)
     return partition_paths(rows, rule) if is_known else None
 
 
@@ -206,8 +209,20 @@ def _segment(value: str | None, name: str, rule: KeyRule) -> str:
         text = DEFAULT_PARTITION
     else:
         text = url_encode(value) if rule.url_encoded else value
+        if rule.slashes:
+            text = _with_slashes(text, name)
         _check_path(text, name, value)
     return f"{name}={text}" if rule.hive_style else text
+
+
+def _with_slashes(text: str, name: str) -> str:
+    """Readers take every slash for a dash.  Raises UserError for a value with slashes."""
+    if "/" in text:
+        raise UserError(
+            "a partition value has a slash, which readers of this table take for a dash",
+            column=name, value=text, hint="pass dates as 2026-11-21",
+        )  # fmt: skip
+    return text.replace("-", "/")
 
 
 def _check_path(path: str, name: str, value: str) -> None:

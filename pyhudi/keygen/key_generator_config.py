@@ -16,8 +16,10 @@ from pyhudi.keygen.timestamp_generator import TimeRule, time_rule
 from pyhudi.options import Options, TimestampSettings, parse_options
 from pyhudi.table.new_table import PATH_FIELDS
 from pyhudi.table.properties import KeyGeneratorKind, TableConfig
+from pyhudi.table.stored_properties import can_have_slashes
 
 _TIMEBASED: Final = "hoodie.keygen.timebased."
+_STORED: Final = (_TIMEBASED, "hoodie.deltastreamer.keygen.timebased.")
 _NAMES: Final = {
     "timestamp_type": "timestamp.type",
     "input_formats": "input.dateformat",
@@ -60,6 +62,7 @@ def key_rule(
         composite = not bare
     return KeyRule(
         fields, partitions, composite, config.hive_style, config.url_encoded,
+        config.has_slashes and can_have_slashes(config),
         times=_times(kind, partitions, config, options), functions=functions or PythonKeys(),
     )  # fmt: skip
 
@@ -131,7 +134,7 @@ def _typed_names(
 
 def _settings(properties: Mapping[str, str], options: Options) -> TimestampSettings:
     """The settings of properties and options.  Raises OptionError where they disagree."""
-    stored = {name: text for name, text in properties.items() if name.startswith(_TIMEBASED)}
+    stored = {name: text for name, text in properties.items() if name.startswith(_STORED)}
     configured = asdict(parse_options(stored).keygen)
     passed = asdict(options.keygen)
     for field, value in passed.items():

@@ -21,6 +21,7 @@ import pyarrow.types as pt
 
 from pyhudi.errors import UserError
 from pyhudi.formats.column_names import check_names
+from pyhudi.formats.nested_fields import has_fields, type_at, values_at
 from pyhudi.keygen.generators import KeyRule, record_keys
 from pyhudi.records import RECORD_KEY
 
@@ -69,7 +70,7 @@ class _KeyColumns:
         self._schema = schema
 
     def type_of(self, name: str) -> pa.DataType | None:
-        return self._schema.field(name).type if name in self._schema.names else None
+        return type_at(self._schema, name)
 
 
 def _is_table(keys: Any) -> bool:
@@ -173,8 +174,10 @@ def _of_table(rows: pa.Table, definition: _KeyColumns) -> pa.Array:
     check_names(rows.schema)
     if RECORD_KEY in rows.column_names:
         return _stored(rows.column(RECORD_KEY).combine_chunks())
-    if definition.fields and set(definition.fields) <= set(rows.column_names):
-        return _formatted({name: rows.column(name) for name in rows.column_names}, definition)
+    if definition.fields and has_fields(rows.schema, definition.fields):
+        columns = {name: rows.column(name) for name in rows.column_names}
+        fields = {name: values_at(rows, name) for name in definition.fields}
+        return _formatted({**columns, **fields}, definition)
     if rows.num_columns == 1 and len(definition.fields) == 1:
         return key_texts(
             rows.column(0), fields=definition.fields, schema=pa.schema([]), rule=definition.rule

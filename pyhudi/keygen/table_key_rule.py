@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyhudi.errors import OptionError
 from pyhudi.formats.java_text import as_text
+from pyhudi.formats.nested_fields import root_of, values_at
 from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.keygen.key_generator_config import is_encoding_open, key_rule
 from pyhudi.merge.merge_rules import merge_rules
@@ -48,12 +49,12 @@ def stored_keys_are_bare(state: TableState) -> bool | None:
     name = state.config.record_key_fields[0]
     view = state.view()
     spec = SliceSpec(
-        state.schema(), (RECORD_KEY, name), merge_rules(state.config), view.visibility
+        state.schema(), (RECORD_KEY, root_of(name)), merge_rules(state.config), view.visibility
     )  # fmt: skip
     slices = sorted(view.latest_slices(), key=lambda s: s.size_bytes)
     for slice_ in slices:
         rows = read_slice(state.fs, slice_, spec=spec).slice(0, 1)
         if rows.num_rows:
             key = rows.column(RECORD_KEY)[0].as_py()
-            return bool(key == as_text(rows.column(name), name)[0].as_py())
+            return bool(key == as_text(values_at(rows, name), name)[0].as_py())
     return None

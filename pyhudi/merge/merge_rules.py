@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UnsupportedTableError
+from pyhudi.formats.nested_fields import values_at
 from pyhudi.merge.ordering_values import sequence_columns
 from pyhudi.merge.payload_classes import (
     DELETE_FIELD,
@@ -238,7 +239,7 @@ def python_function(config: TableConfig) -> str | None:
 
 def order_columns(rows: pa.Table, rules: MergeRules) -> list[pa.ChunkedArray]:
     """The columns to compare, most significant first.  Null values are not comparable."""
-    columns = [rows.column(name) for name in rules.ordering or rules.batch_ordering]
+    columns = [values_at(rows, name) for name in rules.ordering or rules.batch_ordering]
     return sequence_columns(columns[0]) if rules.sequence else columns
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.arrays import Longs
+from pyhudi.formats.nested_fields import root_of
 
 _CHUNK: Final = 1 << 27  # keys of an array, whose offsets are 32 bits
 
@@ -35,7 +36,8 @@ class RowMatch:
         """The columns of the base rows of `stored`."""
         if base is None or self.at is None:
             return base
-        return base.select(list(columns)).take(pa.array(self.at))
+        roots = list(dict.fromkeys(map(root_of, columns)))
+        return base.select(roots).take(pa.array(self.at))
 
     def spread(self, values: Any, count: int, fill: object) -> Any:
         """One value for each of `count` base rows: those of `stored`, else `fill`."""

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 
 from pyhudi._native.keys import fold
 from pyhudi.arrays import Mask
+from pyhudi.formats.nested_fields import values_at
 from pyhudi.merge.column_merge import plain
 from pyhudi.merge.log_fold import (
     DATA,
@@ -311,11 +312,11 @@ def _ordering(
 
     field: position of the column in a delete's struct of values; None for a single column.
     """
-    chunks: list[pa.Array] = [] if base is None else list(base.column(name).chunks)
+    chunks: list[pa.Array] = [] if base is None else list(values_at(base, name).chunks)
     kind = _ordering_type(name, base, log, field=field)
     for entry in log:
         if not isinstance(entry, Deletes):
-            chunks += entry.column(name).chunks
+            chunks += values_at(entry, name).chunks
         elif entry.ordering is None:
             chunks.append(pa.nulls(len(entry.keys), kind))
         else:
@@ -329,7 +330,7 @@ def _ordering_type(
     """The type in the rows, or in the deletes if there are no rows; int64 if neither has one."""
     for entry in (base, *log):
         if entry is not None and not isinstance(entry, Deletes):
-            return entry.schema.field(name).type
+            return values_at(entry, name).type
     for entry in log:
         if isinstance(entry, Deletes) and entry.ordering is not None:
             kind = entry.ordering.type

@@ -12,6 +12,7 @@ from pyhudi.errors import OptionError
 from pyhudi.options.option_row import Fate, Row
 from pyhudi.options.registry import BY_NAME
 from pyhudi.options.settings import Options
+from pyhudi.options.value_types import Value
 
 _log = logging.getLogger("pyhudi")
 _CHECKPOINT = "_hudi_streaming_sink_checkpoint"
@@ -100,13 +101,16 @@ def checked_value(row: Row, name: str, text: str) -> Any:
     """The parsed value of a name; None if it has none.  Raises OptionError for an invalid one."""
     if row.fate is Fate.REFUSED and text.lower() not in (v.lower() for v in row.harmless):
         raise _refusal(row, name, text)
-    if row.value is None:
-        return None
+    return None if row.value is None else parsed_value(row.value, name, text)
+
+
+def parsed_value(value: Value, name: str, text: str) -> Any:
+    """The value of a text.  Raises OptionError, with the name of the option."""
     try:
-        return row.value.parse(text)
+        return value.parse(text)
     except ValueError:
         raise OptionError(
-            "invalid option value", option=name, value=text, hint=f"allowed: {row.value.allowed}"
+            "invalid option value", option=name, value=text, hint=f"allowed: {value.allowed}"
         ) from None
 
 

@@ -337,6 +337,7 @@ class TableOptions:
     """Properties of a new table that are not arguments.  None: not set."""
 
     hive_style: bool | None = None  # `city=sf` as the name of a partition's folder
+    slashes: bool | None = None  # `2026/11/21` as the path of the partition 2026-11-21
     url_encoded: bool | None = None  # special characters of values as `%XX`
     timezone: str | None = None  # of instants: "UTC" (also None) or "LOCAL"
     cdc: bool | None = None  # whether rewrites of base files log their changes

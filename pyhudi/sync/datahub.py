@@ -21,7 +21,6 @@ from typing import Any, Final
 from pyhudi.errors import UserError
 from pyhudi.formats.avro_schema import arrow_to_avro, with_meta_fields
 from pyhudi.options.catalogs import CatalogOptions, LineageKind
-from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.sync.json_requests import post_json
 from pyhudi.sync.sync_report import EntryChange, SyncReport
@@ -64,9 +63,9 @@ def send_dataset(
     commit = state.timeline.commits.last
     aspects = dict(_aspects(state, options, None if commit is None else commit.time))
     if not dry_run:
-        url = options.datahub_server.rstrip("/") + _ACTION
+        url, urn = options.datahub_server.rstrip("/") + _ACTION, dataset_urn(state, options)
         for name, aspect in aspects.items():
-            proposal = _proposal(dataset_urn(state, options), name, aspect)
+            proposal = _proposal(urn, name, aspect)
             post_json(url, proposal, token=options.datahub_token, headers=_HEADERS)
     database, table = _names(state, options)
     entry = EntryChange(
@@ -108,9 +107,9 @@ def _aspects(
     state: TableState, options: CatalogOptions, synced: str | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     facts, config = entry_facts(state, options), state.config
-    text = schema_text(state.log, state.timeline, state.archive, config)
+    text = facts.avro
     if text is None:
-        text = arrow_to_avro(state.schema(), name=config.name, namespace="hoodie")
+        text = arrow_to_avro(facts.schema, name=config.name, namespace="hoodie")
     if not options.omits_meta_columns:
         text = with_meta_fields(text)
     yield "schemaMetadata", {

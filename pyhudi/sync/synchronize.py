@@ -93,7 +93,7 @@ def entry_facts(state: TableState, options: CatalogOptions) -> EntryFacts:
     schema = with_logical_types(avro_to_arrow(text), text)
     fields = json.loads(text)["fields"]
     comments = {field["name"]: field["doc"] for field in fields if field.get("doc")}
-    return EntryFacts(state.config, full_schema(schema, state.config), location, comments)
+    return EntryFacts(state.config, full_schema(schema, state.config), location, comments, text)
 
 
 def _create_database(sync: _Sync, database: str) -> bool:

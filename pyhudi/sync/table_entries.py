@@ -35,13 +35,15 @@ _SCHEMA: Final = "spark.sql.sources.schema."
 class EntryFacts:
     """What entries depend on.  location: where engines find the table, a URL or a local path.
 
-    schema: meta columns first, with nullability.  comments: by the names of columns.
+    schema: meta columns first, with nullability.  comments: by the names of columns.  avro: the
+    Avro JSON that the schema comes from, without meta fields; None if no commit states one.
     """
 
     config: TableConfig
     schema: pa.Schema
     location: str
     comments: Mapping[str, str] = field(default_factory=dict)
+    avro: str | None = None
 
 
 def table_entries(facts: EntryFacts, options: CatalogOptions) -> tuple[CatalogTable, ...]:

@@ -25,7 +25,7 @@ from pyhudi.filenames import (
     parse_data_file,
 )
 from pyhudi.layouts.table_layout import LogInstant, TableLayout
-from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.records import FileGroupId, InstantTime, is_before_all
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.timeline.instant import WRITES, Action, State
 from pyhudi.timeline.timeline import Timeline
@@ -118,11 +118,14 @@ class Visibility:
 
     @classmethod
     def of(cls, timeline: Timeline, *, limit: InstantTime | None = None) -> Visibility:
-        """Instants before the first commit of the active timeline, not counting commits retained
-        there by a savepoint, count as archived, and so as completed."""
+        """Instants before the first commit of the active timeline count as archived, and so as
+        completed.  Commits retained there by a savepoint are not counted as the first, nor those
+        that created a part of a metadata table: both may stay longer than later ones."""
         saved = timeline.where({Action.SAVEPOINT}, State.COMPLETED).times
         commits = timeline.commits
-        start = next((i.time for i in commits if i.time not in saved), None)
+        start = next(
+            (i.time for i in commits if i.time not in saved and not is_before_all(i.time)), None
+        )
         if start is None and commits.first:
             start = commits.first.time
         unfinished = timeline.pending.where(WRITES).times | timeline.rolled_back

@@ -48,6 +48,7 @@ PAYLOAD_CLASS: Final = "hoodie.compaction.payload.class"
 LEGACY_PAYLOAD_CLASS: Final = "hoodie.table.legacy.payload.class"
 EVENT_TIME_ID: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 """The merge strategy of event time; releases before 1.0 store it for every payload class."""
+SLASHES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
 CUSTOM_ID: Final = "00000000-0000-0000-0000-000000000000"
 """The merge strategy of a payload class without one."""
 
@@ -210,6 +211,11 @@ class TableConfig:
         return self._flag("hoodie.datasource.write.partitionpath.urlencode", False)
 
     @property
+    def has_slashes(self) -> bool:
+        """Whether partition paths have slashes for the dashes of a date: `2026/11/21`."""
+        return self._flag(SLASHES, False)
+
+    @property
     def has_meta_columns(self) -> bool:
         return self._flag("hoodie.populate.meta.fields", True)
 
@@ -235,7 +241,8 @@ class TableConfig:
 
     @property
     def base_file_format(self) -> str:
-        return self._text("hoodie.table.base.file.format", "PARQUET").upper()
+        older = self._text("hoodie.table.ro.file.format", "PARQUET")
+        return self._text("hoodie.table.base.file.format", older).upper()
 
     @property
     def partition_metafile_in_base_format(self) -> bool:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import UserError
+from pyhudi.formats.nested_fields import type_at
 from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
 from pyhudi.records import IS_DELETED
 from pyhudi.table.properties import TableConfig
@@ -70,7 +71,7 @@ def source_schema(source: pa.Schema, table: pa.Schema, config: TableConfig) -> p
     fields = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
     if not config.record_key_fields:
         raise UserError("a merge needs a table with record key columns", table=config.name)
-    missing = [name for name in fields if name not in source.names]
+    missing = [name for name in fields if type_at(source, name) is None]
     if missing:
         raise UserError(
             "the rows to merge lack columns of the record key or the partition",

@@ -23,6 +23,7 @@ from pyhudi.errors import (
     UserError,
 )
 from pyhudi.formats.avro_schema import with_meta_fields
+from pyhudi.formats.nested_fields import root_of
 from pyhudi.merge.partial_updates import partial_rules
 from pyhudi.options import SchemaMode
 from pyhudi.read.table_snapshot import TableState
@@ -83,7 +84,7 @@ def partial_update(
         )  # fmt: skip
     partial_rules(state.rules, path=state.fs.url)
     columns = _columns(text, stored)
-    lacking = [name for name in state.rules.ordering if name not in columns]
+    lacking = [name for name in state.rules.ordering if root_of(name) not in columns]
     if lacking:
         raise OptionError(
             "a partial update must set the ordering columns", option=OPTION,
@@ -95,7 +96,8 @@ def partial_update(
             "a partial update with deletes must set the columns that mark them", option=OPTION,
             missing=", ".join(sorted(marking)),
         )  # fmt: skip
-    needed = {*columns, *config.record_key_fields, *config.partition_fields}
+    keys = (*config.record_key_fields, *config.partition_fields)
+    needed = {*columns, *map(root_of, keys)}
     return PartialUpdate(columns, frozenset(stored.names) - needed)
 
 

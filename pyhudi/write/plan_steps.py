@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import new_file_id
 from pyhudi.formats import base_file
+from pyhudi.formats.nested_fields import has_fields, root_of
 from pyhudi.index.consistent_hashing import Ring
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.metadata.record_index.lookup import RecordIndex
@@ -135,7 +136,7 @@ def _source_rules(context: WriteContext, source: pa.Schema) -> tuple[MergeRules 
     """How source rows of the same key are combined."""
     rules = context.state.rules
     ordering = rules.ordering or rules.batch_ordering
-    if ordering and set(ordering) <= set(source.names):
+    if ordering and has_fields(source, ordering):
         return rules, Duplicates.GREATEST
     return None, Duplicates.NEWEST
 
@@ -265,7 +266,7 @@ def losing_rows(
     if not contested:
         return lost
     compared = context.schema.names if context.skips_unchanged else rules.ordering
-    columns = tuple(dict.fromkeys((RECORD_KEY, *compared)))
+    columns = tuple(dict.fromkeys((RECORD_KEY, *map(root_of, compared))))
     spec = SliceSpec(with_meta(context.schema), columns, rules, view.visibility)
     tasks = [
         ContestTask(

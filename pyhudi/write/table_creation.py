@@ -10,6 +10,7 @@ import pyarrow.types as pt
 from pyhudi.errors import OptionError, SchemaError, UserError
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
 from pyhudi.formats.column_names import check_names
+from pyhudi.formats.nested_fields import type_at
 from pyhudi.index.selection import (
     PARTITIONED_INDEX_VERSION,
     bucket_rule,
@@ -22,7 +23,8 @@ from pyhudi.merge.merge_choice import merge_choice
 from pyhudi.options import IndexKind, Options
 from pyhudi.table.cdc_properties import CDC_MODE, CdcMode
 from pyhudi.table.new_table import DEFAULT_TABLE_VERSION, new_table_properties
-from pyhudi.table.properties import TableConfig, TableType
+from pyhudi.table.properties import SLASHES, TableConfig, TableType
+from pyhudi.table.stored_properties import can_have_slashes
 from pyhudi.write.input.schema_check import plain_schema
 
 
@@ -83,10 +85,11 @@ def config_of(table: NewTable) -> TableConfig:
         timezone=options.table.timezone or "UTC",
         key_generator=keys.kind,
         database=options.table.database or "",
-        more={**keys.properties, **_capture(options)},
+        more={**keys.properties, **_slashes(options), **_capture(options)},
         version=version,
     )
     key_rule(config, table.options, functions=table.functions)
+    _check_slashes(config)
     rules = table.options.write.index_rules
     config = config.with_properties(index_properties(table.index, rules))
     if table.index.traits.names_places:
@@ -96,7 +99,7 @@ def config_of(table: NewTable) -> TableConfig:
 
 def _check_columns(argument: str, names: tuple[str, ...], schema: pa.Schema) -> None:
     """Raise SchemaError for an argument with columns that the schema does not have."""
-    absent = [name for name in names if name not in schema.names]
+    absent = [name for name in names if type_at(schema, name) is None]
     if absent:
         raise SchemaError(
             f"{argument} names columns that are not in the schema", columns=", ".join(absent),
@@ -107,21 +110,36 @@ def _check_columns(argument: str, names: tuple[str, ...], schema: pa.Schema) -> 
 def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
     """Raise SchemaError for an ordering column whose values cannot be ordered."""
     for name in ordering:
-        if name in schema.names and pt.is_nested(schema.field(name).type):
+        kind = type_at(schema, name)
+        if kind is not None and pt.is_nested(kind):
             raise SchemaError(
                 "records cannot be ordered by a column of this type", column=name,
-                type=str(schema.field(name).type), hint="use a numeric, string or time column",
+                type=str(kind), hint="use a numeric, string or time column",
             )  # fmt: skip
 
 
 def _check_keyable(schema: pa.Schema, columns: tuple[str, ...]) -> None:
     """Raise SchemaError for a key or partition column whose values have no text form."""
     for name in columns:
-        if pt.is_nested(schema.field(name).type):
+        if pt.is_nested(type_at(schema, name)):
             raise SchemaError(
                 "a column of this type cannot be a key or partition value", column=name,
-                type=str(schema.field(name).type),
+                type=str(type_at(schema, name)),
             )  # fmt: skip
+
+
+def _slashes(options: Options) -> dict[str, str]:
+    return {SLASHES: "true"} if options.table.slashes else {}
+
+
+def _check_slashes(config: TableConfig) -> None:
+    if config.has_slashes and not can_have_slashes(config):
+        raise OptionError(
+            "dates can be separated by slashes in partitions of one column only, whose names have "
+            "no column name",
+            option=SLASHES, value="true", partition_by=",".join(config.partition_fields),
+            hint="omit the option",
+        )  # fmt: skip
 
 
 def _capture(options: Options) -> dict[str, str]:

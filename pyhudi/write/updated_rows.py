@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import UserError
+from pyhudi.formats.nested_fields import root_of
 from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
 from pyhudi.read.sql.sql_filter import Filter, as_value
 from pyhudi.read.table_snapshot import TableState
@@ -31,7 +32,7 @@ def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: Tabl
             "the table has no such column", columns=", ".join(unknown),
             hint=f"it has {', '.join(schema.names)}",
         )  # fmt: skip
-    fixed = {*config.record_key_fields, *config.partition_fields}
+    fixed = {root_of(name) for name in (*config.record_key_fields, *config.partition_fields)}
     changed = sorted(fixed & values.keys())
     if changed:
         raise UserError(

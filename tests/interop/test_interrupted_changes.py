@@ -18,9 +18,9 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.filenames import PROPERTIES
 from pyhudi.options import parse_options
-from pyhudi.services.version_change import RECORD
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.table.version_record import RECORD
 from tests.interop.same_rows import differences
 from tests.interop.test_version_changes import KEEPS_VERSION, golden
 from tests.support.apache_hudi import ApacheHudi

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import pyhudi
-from pyhudi.errors import Overtaken, OvertakenError, WriteConflictError
-from pyhudi.filenames import HEARTBEATS
+from pyhudi.errors import Overtaken, OvertakenError, StorageError, WriteConflictError
+from pyhudi.filenames import HEARTBEATS, METADATA_TABLE
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.write import Committed, _attempt
 from pyhudi.options import parse_options
-from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.filesystem import Bytes, FileSystem
+from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import load_config
 from pyhudi.transaction.protocol import LockPolicy
@@ -29,6 +30,7 @@ PACKAGE = Path(pyhudi.__file__).parent
 RAISED = {
     "operations/inline_services.py",  # any error of a service, if an option says so
     "operations/write.py",  # the end of a write without further attempts
+    "spark/streams/split_reader.py",  # an error of a source, which a task returned
     "services/clustering.py",
     "transaction/finish.py",  # the end of a service, which is not planned again
     "write/files/file_plan.py",  # a task of a service
@@ -69,6 +71,39 @@ def test_an_attempt_returns_the_race_it_lost_and_leaves_nothing(
     assert what in str(ended.error)
     newer = 2 if meanwhile is commit_meanwhile else 1
     assert snapshot(fs) == {f"k{i}": newer if i < 4 else 1 for i in range(8)}
+
+
+def test_a_write_that_was_rolled_back_before_its_end_is_planned_again() -> None:
+    """Its files are written; another machine took the writer for crashed and removed them."""
+    fs = new_table()
+    engine = Pausing("write", lambda: roll_back_meanwhile(fs), after=True)
+    report = open_(fs, engine=engine).upsert(rows(range(2, 6), 3))
+    assert report.conflicts == 1
+    assert any("another process rolled this instant back" in note for note in report.notes)
+    assert snapshot(fs) == {f"k{i}": 3 if 2 <= i < 6 else 1 for i in range(8)}
+
+
+class _Replying(MemoryFileSystem):
+    """A store that loses the reply to one request, after another writer's request came first."""
+
+    def __init__(self, store: MemoryStore, ending: str) -> None:
+        super().__init__(store)
+        self.ending = ending
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
+        if not path.endswith(self.ending) or path.startswith(METADATA_TABLE):
+            return super().create(path, data, durable=durable)
+        other = bytes(data).replace(b'"UPSERT"', b'"INSERT"')
+        assert other != bytes(data)
+        super().create(path, other, durable=durable)
+        raise StorageError("no reply", path=path)
+
+
+def test_an_instant_that_another_writer_completed_is_not_taken_for_the_own_commit() -> None:
+    fs = new_table()
+    assert isinstance(fs, MemoryFileSystem)
+    with pytest.raises(WriteConflictError, match="another writer has completed this instant"):
+        open_(_Replying(fs.store, ".commit")).upsert(rows(range(2), 3))
 
 
 def test_an_attempt_returns_the_report_of_a_commit() -> None:

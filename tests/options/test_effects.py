@@ -70,6 +70,7 @@ CASES: dict[str, Case] = {
     "hoodie.datasource.write.keygenerator.type": Case(see.properties, "COMPLEX"),
     "hoodie.datasource.write.hive_style_partitioning": Case(see.properties, "true"),
     "hoodie.datasource.write.partitionpath.urlencode": Case(see.properties, "true"),
+    "hoodie.datasource.write.slash.separated.date.partitioning": Case(see.agreement, "true"),
     "hoodie.table.timeline.timezone": Case(see.properties, "LOCAL"),
     "hoodie.database.name": Case(see.properties, "lake"),
     "hoodie.write.table.version": Case(see.properties, "9", "6"),

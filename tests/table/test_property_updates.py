@@ -37,7 +37,7 @@ STATISTICS = {
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 UNKNOWN = st.dictionaries(
-    st.builds("some.{}".format, _TEXT) | st.builds("hoodie.later.release.{}".format, _TEXT),
+    st.builds("some.{}".format, _TEXT) | st.builds("hoodie.record.merge.property.{}".format, _TEXT),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
     min_size=1, max_size=4,
 )  # fmt: skip
@@ -100,6 +100,6 @@ def test_writes_leave_every_other_property_as_it_is(
 def test_a_rebuild_of_the_metadata_table_leaves_every_other_property_as_it_is(
     version: int,
 ) -> None:
-    fs = made(version, TableType.COPY_ON_WRITE, {"hoodie.later.release": "x"})
+    fs = made(version, TableType.COPY_ON_WRITE, {"hoodie.table.secondary.indexes.metadata": "x"})
     opened(fs).upsert(rows(SCHEMA, 0))
     unchanged(fs, lambda fs: opened(fs).index.rebuild())

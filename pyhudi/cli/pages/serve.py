@@ -33,6 +33,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
               help="The longest time of a query.")  # fmt: skip
 @click.option("--max-rows", type=COUNT, default=10_000_000, show_default=True,
               help="The largest result of a query.")  # fmt: skip
+@click.option("--max-memory", default="1GB", show_default=True, metavar="SIZE",
+              help="The memory of a query; a quarter and 256 MiB more are for rows read."
+              )  # fmt: skip
 @click.option("--stop-after", type=seconds, metavar="SECONDS", help="Default: runs until stopped.")
 def serve(
     call: Call,
@@ -44,6 +47,7 @@ def serve(
     private_key: Path | None,
     max_seconds: float,
     max_rows: int,
+    max_memory: str,
     stop_after: float | None,
 ) -> Any:
     """Serve tables by Flight SQL, read only: SQL and look-ups by key, for ADBC, JDBC and ODBC.
@@ -56,7 +60,7 @@ def serve(
 
     tables = _tables(call, others)
     tokens = [secrets.token_urlsafe()] if token_file is None else token_file.read_text().split()
-    limits = QueryLimits(seconds=max_seconds, result_rows=max_rows)
+    limits = QueryLimits(seconds=max_seconds, result_rows=max_rows, memory=max_memory)
     server = SqlServer(
         tables, tokens=tokens, host=host, port=port or 0, tls=_tls(certificate, private_key),
         limits=limits,

@@ -170,10 +170,9 @@ ROWS: Final[tuple[Row, ...]] = (
         "files contain every column; tables without them in their files are read, not written",
         harmless=("false",),
     ),
-    refused(
-        "hoodie.datasource.write.slash.separated.date.partitioning",
-        "paths of this shape are not written",
-        "format the date with the timestamp key generator", harmless=("false",),
+    honoured(
+        "hoodie.datasource.write.slash.separated.date.partitioning", FLAG, "table.slashes",
+        "one partition column, without hive style: `2026/11/21` is the path of `2026-11-21`",
     ),
     refused(
         "hoodie.assume.date.partitioning", "paths are taken from the partition columns",

@@ -22,6 +22,7 @@ from pyhudi.arrays import Longs
 from pyhudi.filenames import BaseFileName, DataFileName
 from pyhudi.formats import base_file
 from pyhudi.formats.base_file import BaseFooter
+from pyhudi.formats.nested_fields import root_of
 from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.resolve_updates import MergeDecision, outcome, resolve_updates, unmatched
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, with_meta
@@ -209,7 +210,8 @@ def rewrite_bases(
 
 def _read(plan: FilePlan, items: Sequence[FileTarget]) -> _Stored:
     schema = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
-    few_valued = [f.name for f in schema if f.name not in (RECORD_KEY, *plan.rules.ordering)]
+    distinct = {RECORD_KEY, *map(root_of, plan.rules.ordering)}
+    few_valued = [f.name for f in schema if f.name not in distinct]
     tables: list[pa.Table] = []
     footers: list[BaseFooter] = []
     for item in items:

@@ -15,6 +15,7 @@ from pyhudi.filenames import BaseFileName, LogFileName, join, new_write_token
 from pyhudi.formats.delete_block import loggable
 from pyhudi.formats.log_block import data_block, delete_block
 from pyhudi.formats.log_file import BlockKind
+from pyhudi.formats.nested_fields import root_of, values_at
 from pyhudi.formats.record_positions import RecordPositions
 from pyhudi.index.contract import UNKNOWN
 from pyhudi.layouts.table_layout import LogInstant
@@ -186,7 +187,7 @@ def _in_order(plan: FilePlan, slice_: FileSlice, routed: Routed) -> tuple[Routed
     if plan.stored is None:
         return routed, 0
     spec, rules = plan.stored, plan.stored.rules
-    narrow = replace(spec, columns=(RECORD_KEY, *rules.ordering))
+    narrow = replace(spec, columns=(RECORD_KEY, *map(root_of, rules.ordering)))
     known = read_slice(plan.fs, slice_, spec=narrow)
     natural = plan.natural_deletes
     decision = resolve_updates(known, routed.rows, routed.puts, rules, natural_deletes=natural)
@@ -283,7 +284,7 @@ def _deletes_by_value(
     if not compared or not gone.num_rows:
         return np.zeros(gone.num_rows, np.bool_), np.zeros(gone.num_rows, np.bool_)
     marked = action == RowAction.DELETE
-    fits = loggable([gone.column(name) for name in ordering])
+    fits = loggable([values_at(gone, name) for name in ordering])
     return marked & fits, marked & ~fits
 
 
@@ -309,5 +310,5 @@ def _delete_blocks(
 
 def _ordering_values(rows: pa.Table, names: tuple[str, ...]) -> pa.Array:
     """Values of the ordering columns; as structs if there are several."""
-    columns = [rows.column(name).combine_chunks() for name in names]
+    columns = [values_at(rows, name).combine_chunks() for name in names]
     return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(names))

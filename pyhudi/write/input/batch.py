@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
+from pyhudi.formats.nested_fields import type_at, values_at
 from pyhudi.formats.schema_conform import Loss, conform
 from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
 from pyhudi.merge.merge_rules import MergeRules, delete_mask, order_columns
@@ -102,7 +103,7 @@ def key_rows(rows: pa.Table, plan: KeyPlan, *, first_row: int = 0) -> pa.Table:
 def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
     """Raise UserError for a row, other than a delete, without a comparable ordering value."""
     names = rules.ordering or rules.batch_ordering
-    absent = [name for name in names if name not in rows.column_names]
+    absent = [name for name in names if type_at(rows.schema, name) is None]
     if absent:
         raise SchemaError("an ordering column is not in the schema", columns=", ".join(absent))
     if not names:
@@ -117,10 +118,10 @@ def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
         if bad.any():
             name = names[0] if rules.sequence else names[number]
             row = int(np.argmax(bad))
-            if rows.column(name)[row].is_valid:
+            if values_at(rows, name)[row].is_valid:
                 raise UserError(
                     "an ordering value does not have the format file.position", column=name,
-                    row=first_row + row, value=rows.column(name)[row].as_py(),
+                    row=first_row + row, value=values_at(rows, name)[row].as_py(),
                 )  # fmt: skip
             raise UserError(
                 "an ordering value is null", column=name, row=first_row + row,

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.arrays import Ints
+from pyhudi.formats.nested_fields import root_of
 from pyhudi.index.contract import path_codes
 from pyhudi.index.key_join import key_run
 from pyhudi.merge.combine_batch import greatest_rows, newest_rows
@@ -177,7 +178,7 @@ def _extra_columns(plan: TagPlan) -> Iterator[str]:
     if plan.rules is not None:
         yield from (mark.column for mark in plan.rules.marks)
         if plan.duplicates is Duplicates.GREATEST:
-            yield from plan.rules.ordering or plan.rules.batch_ordering
+            yield from map(root_of, plan.rules.ordering or plan.rules.batch_ordering)
 
 
 @dataclass(frozen=True, slots=True)
