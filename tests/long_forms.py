@@ -28,9 +28,9 @@ Written by `make long`: the last run of each form, its seed, and the last line i
 """
 FORMS = (
     "test-version-9", "model", "torn", "mutants", "faults", "failing-disk", "failing-store",
-    "properties", "history", "kills", "chaos", "fuzz", "sanitize", "interop", "zookeeper", "azure",
-    "browser", "catalogs", "engines", "engines-local", "hdfs", "spark-stores", "spark-versions",
-    "hbase", "hudi-rs", "postgres", "newcomer",
+    "properties", "filters", "history", "kills", "chaos", "fuzz", "sanitize", "interop",
+    "zookeeper", "azure", "browser", "catalogs", "engines", "engines-local", "hdfs", "spark-stores",
+    "spark-versions", "hbase", "hudi-rs", "postgres", "newcomer",
 )  # fmt: skip
 LINE_MAX = 300
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +21,6 @@ TEXTS = sorted(
 EVERYTHING = [*SOURCES, *NATIVE, *TESTS, *TEXTS, *sorted((ROOT / "bench").rglob("*.py"))]
 
 FUNCTION_LINES_MAX = 60
-MODULE_LINES_MAX = 450
-NATIVE_LINES_MAX = 600
-MODULES_A_FOLDER_MAX = 20
 POSITIONAL_MAX = 6
 UNUSUAL = re.compile(
     r"\b(told|tells?|asks?|asked|beside|mend(s|ed|ing)?|anew|somebody|nobody|the dead|"
@@ -40,13 +36,6 @@ UNUSUAL_IN_NAMES = re.compile(
 PROMISED_NAMES = {
     "tell",  # the position of a file, as Python's files call it
     "kept_from",  # a field of the report of a clean, and of its JSON
-}
-SHARED_NAMES = {
-    "ROWS",  # the option names of one area: options.registry joins those of all areas
-    "read",  # a data frame of Spark, or of Daft
-    "sink",  # writes a lazy frame of polars, or a stream of Spark
-    "create_table",  # the API on one machine and on Spark
-    "open_table",
 }
 BANNED = re.compile(r"(Manager|Helper|Utils?|Handler|Processor|Base)$|^Abstract[A-Z]")
 _MACHINE = "|".join(("/wor" + "k/", "/tm" + "p/team", "/ho" + "me/", "/roo" + "t/", "/Use" + "rs/"))
@@ -98,30 +87,6 @@ def test_functions_fit_a_screen() -> None:
     assert not found, "\n".join(found)
 
 
-def test_modules_are_read_in_one_sitting() -> None:
-    found = [
-        f"{relative(path)}: {lines} lines"
-        for path in SOURCES
-        if (lines := len(path.read_text("utf-8").splitlines())) > MODULE_LINES_MAX
-    ]
-    assert not found, "\n".join(found)
-
-
-def test_native_modules_are_read_in_one_sitting() -> None:
-    found = [
-        f"{relative(path)}: {lines} lines"
-        for path in NATIVE
-        if (lines := len(path.read_text("utf-8").splitlines())) > NATIVE_LINES_MAX
-    ]
-    assert not found, "\n".join(found)
-
-
-def test_folders_hold_few_modules() -> None:
-    modules = Counter(path.parent for path in [*SOURCES, *NATIVE] if path.suffix in (".py", ".pyx"))
-    found = [f"{relative(p)}: {n} modules" for p, n in modules.items() if n > MODULES_A_FOLDER_MAX]
-    assert not found, "\n".join(found)
-
-
 def test_functions_take_few_positional_arguments() -> None:
     found = []
     for path, tree in trees():
@@ -131,29 +96,6 @@ def test_functions_take_few_positional_arguments() -> None:
                 if len([name for name in names if name not in ("self", "cls")]) > POSITIONAL_MAX:
                     found.append(f"{relative(path)}:{node.lineno}: {node.name}")
     assert not found, "\n".join(found)
-
-
-def test_a_public_name_is_defined_in_one_module() -> None:
-    """Commands of the command line are named as the methods that they call."""
-    where: dict[str, set[str]] = defaultdict(set)
-    for path, tree in trees():
-        if "cli" not in path.parts:
-            for node in tree.body:
-                for name in _defined(node):
-                    where[name].add(relative(path))
-    found = [
-        f"{name}: {', '.join(sorted(paths))}"
-        for name, paths in where.items()
-        if len(paths) > 1 and name not in SHARED_NAMES and not name.startswith("_")
-    ]
-    assert not found, "\n".join(found)
-
-
-def _defined(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def test_names_say_what_things_are() -> None:

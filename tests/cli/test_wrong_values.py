@@ -101,6 +101,7 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "certificate": (("missing", USAGE), ("folder", USAGE), ("text.txt", USAGE)),
     "private_key": (("missing", USAGE), ("folder", USAGE), ("text.txt", USAGE)),
     "max_seconds": tuple((number, USAGE) for number in NUMBERS),
+    "max_memory": (("lots", USAGE), ("0MB", USAGE), ("", USAGE)),
     "stop_after": tuple((number, USAGE) for number in NUMBERS),
     "buckets": (("100000001", USAGE),),
     "source_class": (("Nowhere", USAGE), ("", USAGE)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 CATCHERS = ("tests/mutants/test_catchers.py",)
@@ -43,13 +44,37 @@ SPARK = ("tests/spark/test_source.py", "-k", "nan or zeros")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file; `old` stands in it exactly once."""
+    """One change of one file.  Its tokens contain those of `old` exactly once, however they are
+    laid out."""
 
     name: str
     path: str
     old: str
     new: str
     tests: tuple[str, ...]
+
+
+_TOKEN = re.compile(
+    r'''\s+|\#[^\n]*|(?P<token>(?i:[rbf]{0,2})(?:"""(?:.|\n)*?"""|"(?:\\.|[^"\\\n])*"|'''
+    r"""'(?:\\.|[^'\\\n])*')|\w+|[^\w\s])"""
+)
+
+
+def changed(source: str, old: str, new: str) -> str | None:
+    """The source with `new` in place of `old`; None if the tokens of `old` are not there once."""
+    tokens, sought = _tokens(source), [text for _, _, text in _tokens(old)]
+    texts = [text for _, _, text in tokens]
+    size = len(sought)
+    places = [n for n in range(len(texts) - size + 1) if texts[n : n + size] == sought]
+    if len(places) != 1:
+        return None
+    start, end = tokens[places[0]][0], tokens[places[0] + size - 1][1]
+    return source[:start] + new.strip() + source[end:]
+
+
+def _tokens(source: str) -> list[tuple[int, int, str]]:
+    found = (m for m in _TOKEN.finditer(source) if m["token"])
+    return [(m.start(), m.end(), m["token"]) for m in found]
 
 
 def _in(path: str, name: str, old: str, new: str, tests: tuple[str, ...]) -> Mutant:
@@ -103,8 +128,8 @@ MUTANTS = (
     _in("read/file_slice.py", "read a log that was cut short",
         "    if size_bytes < log.size_bytes:\n", "    if False:\n", CATCHERS),
     _in("read/changes/incremental.py", "off by one at the begin of a range",
-        "if (instant.completed_at or instant.time) > since and",
-        "if (instant.completed_at or instant.time) >= since and", CHANGES),
+        "if i.position > since and seen.sees(i.time)]",
+        "if i.position >= since and seen.sees(i.time)]", CHANGES),
     _in("timeline/instant_files.py", "complete over another writer's instant",
         "        if not self.fs.create(self.path(completed), content):\n",
         "        self.fs.create(self.path(completed), content)\n        if False:\n", TIME),
@@ -249,17 +274,18 @@ MUTANTS = (
         "number = max(manifest_numbers(fs, folder), default=0)",
         "number = min(manifest_numbers(fs, folder), default=0)", HISTORY),
     _in("read/snapshot_availability.py", "layout 2: later cleans are not asked",
-        "cleans.after(until)", "cleans.up_to(until)", CLEANED),
+        "if until is None or instant.time > until:",
+        "if until is None or instant.time <= until:", CLEANED),
     _in("timeline/late_commits.py", "layout 2: late commits are believed",
         "and len(states[instant.time, instant.action]) < _WHOLE", "and False", LATE),
     _in("timeline/late_commits.py", "layout 2: several completed files are not noticed",
         "for group in found.values() if len(group) > 1)",
         "for group in found.values() if len(group) > 3)", TWICE),
     _in("read/scan_plan.py", "layout 2: a cleaned range is read",
-        "if limit is not None or until is not None:", "if limit is not None:", CLEANED),
+        "if limit is not None or moment.past is not None:", "if limit is not None:", CLEANED),
     _in("read/changes/snapshot_diff.py", "layout 2: a diff knows only the cleans of its past",
-        "check_not_expired(state, view, limit, until=time, groups=groups)",
-        "check_not_expired(moment, view, limit, until=time, groups=groups)", CLEANED),
+        "check_not_expired(state, moment, view, limit, groups=groups)",
+        "check_not_expired(moment, moment, view, limit, groups=groups)", CLEANED),
     _in("timeline/timeline.py", "layout 2: new instants ignore completion times",
         "for i in self.instants for time in (i.time, i.completed_at) if time]",
         "for i in self.instants for time in (i.time,) if time]", ENDS),
@@ -280,3 +306,333 @@ MUTANTS = (
     _in("read/table_snapshot.py", "the metadata table may be newer than the timeline",
         "or not is_ahead(metadata, loaded):", "or True:", INDEXED),
 )  # fmt: skip
+
+MUTANTS += (
+    _in(
+        "transaction/finish.py",
+        "finish: instant rolled back by another is not noticed",
+        "    if not any(i.time == mine.time for i in now):\n",
+        "    if False:\n",
+        ("tests/operations/test_lost_races.py", "-k", "rolled_back_before"),
+    ),
+    _in(
+        "transaction/finish.py",
+        "finish: metadata partitions changed during a write",
+        "    if (config.version, config.metadata_partitions) != known:\n",
+        "    if config.version != known[0]:\n",
+        (
+            "tests/concurrency/test_conflicts.py",
+            "tests/concurrency/test_lost_lock.py",
+            "tests/concurrency/test_non_blocking.py",
+            "tests/operations/test_lost_races.py",
+            "tests/index/test_metadata_indexes.py",
+            "tests/write/test_secondary_index.py",
+        ),
+    ),
+    _in(
+        "transaction/heartbeat.py",
+        "heartbeat: pid reused counts as alive",
+        "        return bool(self.started) and _started(self.pid) == self.started\n",
+        "        return bool(self.started) and bool(_started(self.pid))\n",
+        ("tests/concurrency/test_heartbeats.py", "-k", "crashed_one"),
+    ),
+    _in(
+        "storage/locks/lease.py",
+        "lease: confirm without a successful renewal",
+        "            return self._write() and self._renewed > before\n",
+        "            return self._write()\n",
+        ("tests/contracts/test_locks.py", "tests/storage", "tests/concurrency/test_lost_lock.py"),
+    ),
+    _in(
+        "transaction/rollback.py",
+        "rollback: interrupted rollback of a commit others built on is continued",
+        "if planned is None or (stands and newest is not None and newest.time != planned.time):\n",
+        "        if planned is None:\n",
+        (
+            "tests/services/test_rollback.py",
+            "tests/services/test_undo.py",
+            "tests/services/test_rolled_back.py",
+            "tests/concurrency/test_conflicts.py",
+            "tests/concurrency/test_lost_lock.py",
+            "tests/concurrency/test_non_blocking.py",
+        ),
+    ),
+    _in(
+        "transaction/restore.py",
+        "restore: archived later commits not checked",
+        "    _check_none_archived(state, target)\n",
+        "    pass\n",
+        ("tests/services/test_restore.py", "-k", "later_commits"),
+    ),
+    _in(
+        "transaction/restore.py",
+        "restore v8/9: pending writes are not undone",
+        "    return [*pending, *sorted(done",
+        "    return [*sorted(done",
+        ("tests/services/test_restore.py", "-k", "after_it_end"),
+    ),
+    _in(
+        "planning/cleaning.py",
+        "clean: replaced group of the earliest retained instant is deleted",
+        "replaced_at >= retention.since:",
+        "replaced_at > retention.since:",
+        ("tests/services/test_cleaning.py", "-k", "earliest_retained"),
+    ),
+    _in(
+        "services/cleaning.py",
+        "clean: slice of a planned log compaction not held",
+        "    actions = {Action.COMPACTION, Action.LOG_COMPACTION}\n    for pending in",
+        "    actions = {Action.COMPACTION}\n    for pending in",
+        ("tests/services/test_log_compaction.py", "-k", "another_machine"),
+    ),
+    _in(
+        "services/archival.py",
+        "archival v9: instants not yet compacted in the metadata table are archived",
+        "return completed_after(state.timeline, last.time) if has_history(state.log) "
+        "else last.time\n",
+        "    return None if has_history(state.log) else last.time\n",
+        (
+            "tests/services/test_history_archival.py",
+            "tests/services/test_archival.py",
+            "tests/read/test_archived_changes.py",
+            "tests/read/test_archived_meanwhile.py",
+        ),
+    ),
+    _in(
+        "metadata/record_index/k_way_merge.py",
+        "index tombstones dropped in a compaction of an elastic group",
+        "    stays[at] = keeps_ended(keys.take(pa.array(at)))\n",
+        "    stays[at] = False\n",
+        ("tests/index/test_elastic.py", "tests/metadata/test_chunks.py"),
+    ),
+    _in(
+        "metadata/writer.py",
+        "record index: a key both put and ended gets a tombstone",
+        "if len(new):\n            gone = gone.filter(pa.array(~KeyTable(new).contains(gone)))\n",
+        "",
+        ("tests/metadata", "tests/write/test_overwrite.py", "tests/index/test_contract.py"),
+    ),
+    _in(
+        "formats/log_scan.py",
+        "log scan: a damaged block of a committed write is skipped",
+        "    return is_stated and is_committed(InstantTime(stated))\n",
+        "    return False\n",
+        (
+            "tests/formats/test_log_scan.py",
+            "tests/read/test_scan.py",
+            "tests/read/test_damaged_files.py",
+        ),
+    ),
+    _in(
+        "formats/log_scan.py",
+        "log scan: nested log compaction",
+        "        final = replaced_by.get(time, time)\n",
+        "        final = time\n",
+        (
+            "tests/formats/test_log_scan.py",
+            "tests/services/test_log_compaction.py",
+            "tests/read/test_scan.py",
+        ),
+    ),
+    _in(
+        "timeline/instant_files.py",
+        "completion time: an old drawn time is used again",
+        "        if drawn is None or (newest is not None and drawn <= newest):\n",
+        "        if drawn is None:\n",
+        ("tests/timeline/test_completion_times.py",),
+    ),
+    _in(
+        "timeline/instant_files.py",
+        "completion time: no wait for the clock",
+        "            wait_until(at, self._clock, self.zone)\n",
+        "            pass\n",
+        ("tests/timeline/test_completion_times.py",),
+    ),
+    _in(
+        "services/version_change.py",
+        "downgrade: savepoints with logs not checked",
+        "    if to < 8 <= state.config.version:\n",
+        "    if False:\n",
+        ("tests/services/test_version_change.py", "-k", "savepoints_on"),
+    ),
+    _in(
+        "operations/version_change.py",
+        "downgrade: logs of no commit stay",
+        "    fs.delete(log.path for each in state.view().latest_slices() for log in each.logs)\n",
+        "",
+        ("tests/services/test_version_change.py", "-k", "were_rolled"),
+    ),
+    _in(
+        "ingest/stream.py",
+        "ingest: source acknowledged before the commit",
+        'with observed("ingest", operation=self.operation, table=self.table.path) as '
+        "facts:\n"
+        "            report = self._write(batch, before, start, schema)\n"
+        "            facts.update(plain_facts(report))\n"
+        "        if self.saves_checkpoint:",
+        "batch.committed()\n"
+        '        with observed("ingest", operation=self.operation, '
+        "table=self.table.path) as facts:\n"
+        "            report = self._write(batch, before, start, schema)\n"
+        "            facts.update(plain_facts(report))\n"
+        "        if False:",
+        ("tests/ingest/test_running.py", "-k", "acknowledged_after"),
+    ),
+    _in(
+        "services/duplicate_key_conflicts.py",
+        "ingest: a concurrent advance of the checkpoint is not seen at commit",
+        "    moved = None if context.advance is None else moved_by(state.log, since)\n",
+        "    moved = None\n",
+        ("tests/ingest/test_positions.py", "-k", "another_passes"),
+    ),
+    _in(
+        "ingest/kafka/kafka_source.py",
+        "kafka: expired messages are passed over silently",
+        "            if p not in earliest or not earliest[p] <= offset <= ends[p]\n",
+        "            if p not in earliest or not offset <= ends[p]\n",
+        ("tests/ingest/kafka/test_kafka_gaps.py", "-k", "expired_before"),
+    ),
+    _in(
+        "read/skipping/partition_values.py",
+        "partition values: path unescaped though not encoded",
+        "    return unquote(text) if config.url_encoded else text\n",
+        "    return unquote(text)\n",
+        (
+            "tests/read/test_skipping.py",
+            "tests/read/test_partitions.py",
+            "tests/read/test_foreign.py",
+            "tests/write/test_key_generators.py",
+            "tests/write/test_timekeys.py",
+        ),
+    ),
+    _in(
+        "engines/polars_filter.py",
+        "polars: conditions on floats are pushed down",
+        "    return None if pt.is_floating(field.type) or pt.is_nested(field.type) else field\n",
+        "    return None if pt.is_nested(field.type) else field\n",
+        ("tests/engines/test_polars.py", "tests/read/test_integrations.py"),
+    ),
+    _in(
+        "engines/polars_filter.py",
+        "polars: literals that Arrow truncates are pushed down",
+        "return found if found.to_pylist() == values else None  # Arrow truncates "
+        "numbers and times",
+        "    return found",
+        ("tests/engines/test_polars.py", "tests/read/test_integrations.py"),
+    ),
+    _in(
+        "engines/snapshot_parts.py",
+        "engines: partition column of the file believed",
+        "        if field.name in task.partition_values:\n",
+        "        if False:\n",
+        ("tests/engines",),
+    ),
+    _in(
+        "read/skipping/secondary_index.py",
+        "secondary index used for time travel",
+        "    if not is_newest:\n",
+        "    if False:\n",
+        (
+            "tests/read/test_secondary_index.py",
+            "tests/write/test_secondary_index.py",
+            "tests/metadata/secondary_index",
+        ),
+    ),
+    _in(
+        "metadata/secondary_index/changes.py",
+        "secondary index: a moved record ends its new entry",
+        "    return EntryChanges(added, _without(ended, added))\n",
+        "    return EntryChanges(added, ended)\n",
+        (
+            "tests/read/test_secondary_index.py",
+            "tests/write/test_secondary_index.py",
+            "tests/metadata/secondary_index",
+            "tests/index/secondary",
+        ),
+    ),
+    _in(
+        "server/queries.py",
+        "server: any table by path",
+        "        if name.lower() not in self.tables:\n",
+        "        if False:\n",
+        ("tests/server/test_attacks.py", "-k", "not_served"),
+    ),
+    _in(
+        "server/queries.py",
+        "server: no limit of bytes",
+        " or size > self.limits.result_bytes:",
+        ":",
+        ("tests/server/test_attacks.py", "-k", "its_bytes"),
+    ),
+    _in(
+        "metadata/compaction.py",
+        "metadata: compaction does not wait for a pending instant",
+        "    if _blocking(since, data):\n        return None\n",
+        "",
+        (
+            "tests/metadata",
+            "tests/concurrency/test_conflicts.py",
+            "tests/concurrency/test_lost_lock.py",
+            "tests/concurrency/test_non_blocking.py",
+        ),
+    ),
+    _in(
+        "metadata/visible_instants.py",
+        "metadata v6: rolled back instants complete in the metadata table are valid",
+        "        known |= rolled_back(data_log, instant) - visibility.completed\n",
+        "        known |= rolled_back(data_log, instant)\n",
+        ("tests/metadata", "tests/concurrency/test_lost_lock.py"),
+    ),
+    _in(
+        "transaction/conflicts.py",
+        "conflicts: a clustering planned meanwhile",
+        "        if groups := plans.compacting.keys() | plans.clustering.keys():\n",
+        "        if groups := {*plans.compacting}:\n",
+        ("tests/concurrency/test_conflicts.py", "-k", "clustering_was"),
+    ),
+    _in(
+        "transaction/publication.py",
+        "publish: content of the completed instant is not compared",
+        "            if log.read(instant) != content:\n",
+        "            if False:\n",
+        ("tests/operations/test_lost_races.py", "-k", "another_writer"),
+    ),
+    _in(
+        "transaction/rollback.py",
+        "rollback: markers of an unseen write are not left",
+        "        leave_markers_of_unseen(fs, done)\n",
+        "",
+        (
+            "tests/services/test_rollback.py",
+            "tests/services/test_rolled_back.py",
+            "tests/concurrency/test_conflicts.py",
+            "tests/concurrency/test_lost_lock.py",
+            "tests/concurrency/test_non_blocking.py",
+        ),
+    ),
+    _in(
+        "metadata/rollback.py",
+        "metadata rollback of a compacted instant",
+        "    if done is not None and last is not None and last.time > done:\n",
+        "    if False:\n",
+        (
+            "tests/metadata/test_crash.py",
+            "tests/services/test_rollback.py",
+            "tests/services/test_undo.py",
+        ),
+    ),
+    _in(
+        "engines/snapshot_parts.py",
+        "datafusion/duckdb/polars: mask of replaced rows taken with the filter",
+        "replaced = read_replaced(replace(task, spec=every))  # the same for all filters: cached",
+        "        replaced = read_replaced(task)",
+        ("tests/engines",),
+    ),
+    _in(
+        "ingest/kafka/kafka_source.py",
+        "kafka: offsets reported before end of read; report raises",
+        "table.to_reader(), str(end), rejected, lambda: self._report(end),\n            _splits",
+        "table.to_reader(), str(end), rejected, lambda: self._report(start),\n            _splits",
+        ("tests/ingest/kafka/test_kafka_gaps.py", "-k", "states_the_position"),
+    ),
+)
