@@ -20,6 +20,7 @@
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes;
 #                  random tables read by Spark and by the local engine
+# make filters  20,000 random filters against an evaluation of each row and DuckDB; both bounds of sqlglot
 # make options  write docs/options.md, docs/schema_evolution.md and docs/cli.md from the code
 # make history  long form: many writers and services, and a checker of what they leave
 # make chaos    long form: processes write, compact, clean and read while they are killed; then
@@ -42,7 +43,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9 engines-local
+.PHONY: browser demo faults filters failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -108,6 +109,9 @@ bench: build
 
 figures: build
 	$(BIN)/python -m bench.figures --minutes $${MINUTES:-20}
+
+filters: build
+	FILTERS=20000 $(BIN)/python -m pytest -m 'slow or not slow' tests/read/test_generated_filters.py tests/read/test_sqlglot_versions.py
 
 interop: build
 	$(BIN)/python -m pytest -m 'interop or slow' tests/interop
