@@ -25,12 +25,19 @@ from pyhudi.storage.filesystem import FileSystem
 
 @dataclass(frozen=True, slots=True)
 class FileSplit:
-    """The rows of one file.  schema: of the batch."""
+    """The rows of one file.  schema: of the batch.  url: names the file where its path does not,
+    as in a batch of several buckets."""
 
     fs: FileSystem
     path: str
     format: FileFormat
     schema: pa.Schema
+    url: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the file, in the places of rows."""
+        return self.url or self.path
 
     def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
         """Rows with values that the columns of the batch do not have, and the file from where it
@@ -38,12 +45,12 @@ class FileSplit:
         opened = partial(self.fs.arrow_file, self.path)
         number = 0
         try:
-            with listed(self.path):
-                for batch in file_batches(opened, self.path, self.format, self.schema, rejected):
+            with listed(self.name):
+                for batch in file_batches(opened, self.name, self.format, self.schema, rejected):
                     yield from self._conformed(batch, number, rejected)
                     number += batch.num_rows
         except CorruptFileError as error:
-            position = f"{self.path}:{number + 1}" if number else self.path
+            position = f"{self.name}:{number + 1}" if number else self.name
             rejected.add(rejected_batch([None], [str(error)], [position]), error)
 
     def _conformed(
@@ -65,7 +72,7 @@ class FileSplit:
                 bad.setdefault(place, f"column {column.name}: not a value of type {column.type}")
         if bad:
             where = sorted(bad)
-            positions = [f"{self.path}:{number + place + 1}" for place in where]
+            positions = [f"{self.name}:{number + place + 1}" for place in where]
             texts = texts_of_rows(rows.take(where))
             rejected.add(rejected_batch(texts, [bad[place] for place in where], positions))
             good = np.ones(rows.num_rows, np.bool_)
@@ -100,7 +107,7 @@ def chained_rows(
     for split in splits:
         first = 1
         for rows in split.read(rejected):
-            places.add(rows.num_rows, partial(_numbered, split.path, first))
+            places.add(rows.num_rows, partial(_numbered, split.name, first))
             first += rows.num_rows
             yield rows
 

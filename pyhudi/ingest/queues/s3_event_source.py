@@ -145,7 +145,7 @@ class S3EventSource:
             return None
         common = common_schema(list(facts.values()), schema)
         splits = [
-            FileSplit(self._store(unit.bucket), unit.key, self._format, common)
+            FileSplit(self._store(unit.bucket), unit.key, self._format, common, unit.path)
             for unit in units
             if unit.path in facts
         ]
@@ -238,7 +238,7 @@ class S3EventSource:
         """None for an object that no longer exists and is left out."""
         opened = partial(self._store(unit.bucket).arrow_file, unit.key)
         try:
-            return content_of(opened, unit.key, self._format, schema, count=count)
+            return content_of(opened, unit.path, self._format, schema, count=count)
         except FileMissingError as error:
             if not self._skip_missing:
                 raise SourceDataLostError(

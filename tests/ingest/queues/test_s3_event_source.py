@@ -16,7 +16,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import OptionError, SourceDataLostError, StorageError, UserError
-from pyhudi.ingest import S3EventSource, SourceBatch, SourceLimits, Stream
+from pyhudi.ingest import ErrorTable, S3EventSource, SourceBatch, SourceLimits, Stream
 from pyhudi.ingest.queues.object_events import EventPosition, ObjectEvent, object_events
 from pyhudi.ingest.streamer.settings import IngestSettings
 from tests.ingest.contract import SCHEMA, UNLIMITED, SourceContract, SourceHarness, some_rows
@@ -57,7 +57,8 @@ class BucketHarness(SourceHarness):
 
     def add_undecodable(self) -> tuple[bytes, str]:
         row = b'{"id": "k9", "ts": }'
-        return row, self.put(b"\n" + row + b"\n") + ":2"
+        key = self.put(b"\n" + row + b"\n")
+        return row, f"s3://{self.bucket.name}/{key}:2"
 
 
 class TestS3EventSource(SourceContract):
@@ -108,6 +109,23 @@ def test_messages_stay_in_the_queue_until_the_commit(bucket: Bucket) -> None:
     assert len(bucket.bodies()) == 1
     batch.committed()
     assert bucket.bodies() == []
+
+
+@pytest.mark.parametrize("bad", [b"{bad", b"{}"])
+def test_bad_rows_of_two_buckets_with_one_key_are_two_rejects(
+    bucket: Bucket, bad: bytes, tmp_path: Path
+) -> None:
+    other = Bucket()
+    for each in (bucket, other):
+        each.put("in/a.jsonl", lines(some_rows(0, 1)) + bad + b"\n")
+    for body in other.bodies():
+        bucket.send(body)
+    table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", ordering="ts")
+    Stream(bucket.source(), table, bad_rows=ErrorTable(str(tmp_path / "bad"))).run()
+    found = pyhudi.open_table(tmp_path / "bad").scan(["position"]).to_arrow()
+    assert {p.rpartition("/in/")[0] for p in found["position"].to_pylist()} == {
+        f"s3://{each.name}" for each in (bucket, other)
+    }
 
 
 def test_a_message_that_is_delivered_again_adds_no_rows_and_is_deleted_with_the_next_batch(
