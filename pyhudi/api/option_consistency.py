@@ -10,15 +10,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pyhudi.errors import OptionError, UserError
+from pyhudi.keygen.key_generator_config import (
+    is_encoding_open,
+    stored_partition_types,
+    typed_partitions,
+)
 from pyhudi.merge.merge_rules import MergeFunction, python_function
-from pyhudi.merge.payload_classes import function_name
-from pyhudi.options import Options, QueryRequest
+from pyhudi.merge.payload_classes import STRATEGIES, STRATEGY, function_name
+from pyhudi.options import Options, QueryRequest, TimestampSettings
 from pyhudi.table.cdc_properties import CDC_MODE, cdc_mode
 from pyhudi.table.new_table import CREATABLE_VERSIONS
-from pyhudi.table.properties import SLASHES, TableConfig
+from pyhudi.table.properties import EVENT_TIME_ID, SLASHES, TableConfig
 
 _KEY_FIELDS = "hoodie.datasource.write.recordkey.field"
 _VERSION = "hoodie.write.table.version"
+_BARE = "hoodie.write.complex.keygen.new.encoding"
 _PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 
 
@@ -35,6 +41,7 @@ def agreed(options: Options, config: TableConfig) -> Options:
     if request.partition_by is not None:
         names = tuple(name.split(":")[0] for name in request.partition_by)
         _same(_PARTITIONS, names, config.partition_fields)
+        _check_partition_types(request.partition_by, config)
     _same("hoodie.table.ordering.fields", request.ordering or None, config.ordering_fields)
     payload = (options.table.payload_class or "").rsplit(".", 1)[-1]
     _same("hoodie.datasource.write.payload.class", payload or None, config.payload_class)
@@ -50,6 +57,7 @@ def agreed(options: Options, config: TableConfig) -> Options:
     _same(CDC_MODE, given.cdc_mode, mode.value if mode else None)
     _same("hoodie.database.name", given.database or None, config.database)
     _same("hoodie.record.merge.mode", options.table.merge_mode, config.merge_mode.value)
+    _check_strategy(given.merge_strategy, config)
     kind = request.key_generator
     if kind != "GLOBAL_DELETE":  # its requirements on deletes always hold
         _same("hoodie.datasource.write.keygenerator.type", kind, config.key_generator.value)
@@ -58,9 +66,36 @@ def agreed(options: Options, config: TableConfig) -> Options:
     if options.query.query_type not in (None, "snapshot"):
         raise _of_a_read("hoodie.datasource.query.type")
     ignored = list(_of_higher_version(given.version, config, upgrades=given.auto_upgrade))
+    types = stored_partition_types(config)
+    if options.keygen != TimestampSettings() and types is not None and not any(types.values()):
+        ignored.append("hoodie.keygen.timebased.* (the table has no partitions of timestamps)")
+    if given.bare_complex_keys is not None and not is_encoding_open(config):
+        ignored.append(f"{_BARE} (only for a complex key generator with one key field)")
     if request.operation is not None:
         ignored.append("hoodie.datasource.write.operation (the method sets it)")
     return replace(options, ignored=(*options.ignored, *ignored)) if ignored else options
+
+
+def _check_partition_types(given: tuple[str, ...], config: TableConfig) -> None:
+    """Raise OptionError for types of partition fields that are not the table's."""
+    stored = stored_partition_types(config)
+    if stored is not None and any(":" in name for name in given):
+        found = typed_partitions(given)
+        _same(_PARTITIONS, *(tuple(map(_typed, each.items())) for each in (found, stored)))
+
+
+def _typed(field: tuple[str, bool]) -> str:
+    name, is_time = field
+    return f"{name}:{'TIMESTAMP' if is_time else 'SIMPLE'}"
+
+
+def _check_strategy(given: str | None, config: TableConfig) -> None:
+    """Raise OptionError for another merge strategy than the table's.  Before version 8 every table
+    has the id of event time."""
+    if given is None or (config.version < 8 and given == EVENT_TIME_ID):
+        return
+    if STRATEGIES.get(given) is not config.merge_mode:
+        _same(STRATEGY, given, config.properties.get(STRATEGY) or config.merge_mode.value)
 
 
 def with_version(options: Options, version: int | None) -> Options:

@@ -94,6 +94,19 @@ def typed_partitions(names: tuple[str, ...]) -> dict[str, bool]:
     return types
 
 
+def stored_partition_types(config: TableConfig) -> dict[str, bool] | None:
+    """As `typed_partitions`, by the table's properties; None if they do not state it."""
+    kind = config.key_generator
+    if kind is KeyGeneratorKind.CUSTOM:
+        for name in (PATH_FIELDS, "hoodie.table.partition.fields"):
+            stated = config.properties.get(name, "")
+            if ":" in stated:
+                return typed_partitions(tuple(field.strip() for field in stated.split(",")))
+    if kind in (KeyGeneratorKind.CUSTOM, KeyGeneratorKind.USER_PROVIDED):
+        return None
+    return dict.fromkeys(config.partition_fields, kind is KeyGeneratorKind.TIMESTAMP)
+
+
 def _times(
     kind: KeyGeneratorKind, partitions: tuple[str, ...], config: TableConfig, options: Options
 ) -> tuple[TimeRule | None, ...]:
@@ -103,31 +116,20 @@ def _times(
         return (time_rule(_settings(config.properties, options)),) * len(partitions)
     if kind is not KeyGeneratorKind.CUSTOM:
         return ()
-    types = typed_partitions(_typed_names(partitions, config, options))
+    types = stored_partition_types(config) or _passed_types(options)
     if not any(types.values()):
         return ()
     rule = time_rule(_settings(config.properties, options))
     return tuple(rule if types[name] else None for name in partitions)
 
 
-def _typed_names(
-    partitions: tuple[str, ...], config: TableConfig, options: Options
-) -> tuple[str, ...]:
-    """The partition fields with their types, from the option, else from the properties.
-
-    Raises OptionError where none states types.
-    """
-    sources = (
-        options.request.partition_by or (),
-        tuple(config.properties.get(PATH_FIELDS, "").split(",")),
-        tuple(config.properties.get("hoodie.table.partition.fields", "").split(",")),
-    )
-    for names in sources:
-        if any(":" in name for name in names):
-            return tuple(name.strip() for name in names)
+def _passed_types(options: Options) -> dict[str, bool]:
+    """As `typed_partitions`, by the option.  Raises OptionError if it states none."""
+    names = options.request.partition_by or ()
+    if any(":" in name for name in names):
+        return typed_partitions(names)
     raise OptionError(
         "the table does not state the types of its partition fields", option=PATH_FIELDS,
-        fields=",".join(partitions),
         hint="pass them with their types, as in `city:SIMPLE,day:TIMESTAMP`",
     )  # fmt: skip
 

@@ -102,6 +102,20 @@ def test_a_reset_moves_the_next_run(here: Path, capsys: pytest.CaptureFixture[st
     assert (report["updated"], report["inserted"]) == (2, 0)
 
 
+@pytest.mark.parametrize(
+    "flags", [("--table-type", "MERGE_ON_READ"), ("--target-table", "other")], ids=lambda f: f[0]
+)
+def test_flags_of_a_new_table_agree_with_one_that_exists(
+    here: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str]
+) -> None:
+    same = (*COUNTING, *KEY, "--target-base-path", "t")
+    answer(capsys, "ingest", "once", *same, "--table-type", "COPY_ON_WRITE", "--target-table", "t")
+    capsys.readouterr()
+    assert called("ingest", "once", *same, *flags) == 2
+    assert "conflicts with the table's configuration" in capsys.readouterr().err
+    answer(capsys, "ingest", "once", *same, "--table-type", "COPY_ON_WRITE")
+
+
 def test_filtered_duplicates_and_transforms(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = (*COUNTING, *KEY, "--target-base-path", "t")
     query = "hoodie.streamer.transformer.sql=SELECT id, n * 10 AS n FROM <SRC> WHERE n < 3"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from pyhudi.api.health_methods import TableServices
+from pyhudi.api.option_consistency import agreed
 from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError, TableNotFoundError
@@ -18,6 +19,8 @@ from pyhudi.records import without_meta
 from pyhudi.write.input.schema_check import SchemaRules
 from pyhudi.write.input.source_checkpoint import SourcePosition
 from pyhudi.write.write_report import WriteReport
+
+_TYPES: Final = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +57,26 @@ class IngestTarget:
 
     @property
     def table(self) -> Table | None:
-        """The table; None as long as it does not exist."""
+        """The table; None as long as it does not exist.  Raises OptionError if it has another name
+        or type."""
         if self._table is None:
             try:
-                self._table = open_table(
+                found = open_table(
                     self.location, options=self.options, storage_options=self.storage_options,
                     engine=self.engine,
                 )  # fmt: skip
             except TableNotFoundError:
                 return None
+            agreed(parse_options(self._stated), found.config)
+            self._table = found
         return self._table
+
+    @property
+    def _stated(self) -> dict[str, str]:
+        """The arguments that a table must agree with, as options."""
+        kind = self.table_type and _TYPES.get(self.table_type.lower(), self.table_type)
+        given = {"hoodie.table.name": self.name, "hoodie.datasource.write.table.type": kind}
+        return {option: value for option, value in given.items() if value is not None}
 
     @property
     def services(self) -> TableServices | None:
