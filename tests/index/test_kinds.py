@@ -302,6 +302,31 @@ def test_buckets_cannot_be_changed_nor_mixed_with_another_index() -> None:
         reopened(table, index__bucket__engine="CONSISTENT_HASHING").upsert(batch(range(5), 2))
 
 
+@pytest.mark.parametrize("is_stated", [True, False])
+@pytest.mark.parametrize("stored", KINDS)
+def test_another_index_in_the_options_never_doubles_a_key(
+    stored: IndexKind, is_stated: bool
+) -> None:
+    """As written by others, whose properties do not state the index."""
+    for kind, engine in [
+        *((kind, "SIMPLE") for kind in KINDS),
+        (IndexKind.BUCKET, "CONSISTENT_HASHING"),
+    ]:
+        if not is_stated and stored is IndexKind.BUCKET and kind is not stored:
+            continue  # nothing says that the table has buckets
+        table = table_of(stored, TableType.MERGE_ON_READ)
+        table.upsert(batch(range(9), 1))
+        if not is_stated:
+            store_config(table._fs, table.config.with_properties({"hoodie.index.type": None}))
+        given = {"index__type": kind.option, "index__bucket__engine": engine}
+        try:
+            reopened(table, **given).upsert(batch(range(9), 2))
+        except (OptionError, UserError):
+            assert [ts for _, ts, _ in rows_of(table)] == [1] * 9, kind
+        else:
+            assert [ts for _, ts, _ in rows_of(table)] == [2] * 9, kind
+
+
 def test_a_bucket_table_of_others_needs_its_number_of_buckets() -> None:
     table = table_of(IndexKind.BUCKET)
     table.upsert(batch(range(5), 1))

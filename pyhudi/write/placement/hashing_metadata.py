@@ -39,7 +39,8 @@ def rings_of(
 ) -> dict[str, Ring]:
     """The ring of each partition.  emptied: partitions whose file groups this write replaces.
 
-    Raises UserError if a ring contains replaced groups: rows written to them would be lost.
+    Raises UserError if a ring contains replaced groups: rows written to them would be lost; and for
+    a partition without a ring that has other file groups: their keys would be written twice.
     """
     seen = view.visibility
     bases = {group for group, found in view.groups.items() if found.latest_base() is not None}
@@ -56,11 +57,25 @@ def rings_of(
         ring = load_ring(state.fs, partition, committed)
         if ring is None:
             ring = first_ring(partition, rule.count)
+            if partition not in emptied:
+                _check_only_buckets(ring, view)
         elif partition in emptied:
             ring = ring_with_new_groups(ring)
         _check_not_replaced(ring, gone.keys())
         rings[partition] = ring
     return rings
+
+
+def _check_only_buckets(ring: Ring, view: TableView) -> None:
+    found = {each.group for each in view.latest_slices() if each.partition == ring.partition}
+    strange = sorted(found.difference(ring.groups()))
+    if strange:
+        raise UserError(
+            "the partition has file groups but no hashing metadata", partition=ring.partition,
+            file_ids=", ".join(group.file_id for group in strange[:3]),
+            hint="its writers use another index: leave hoodie.index.type and "
+            "hoodie.index.bucket.engine out, or set them to the table's values",
+        )  # fmt: skip
 
 
 def _check_not_replaced(ring: Ring, gone: Iterable[FileGroupId]) -> None:
