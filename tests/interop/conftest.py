@@ -50,6 +50,13 @@ def hudis(apache_hudi: Callable[[str], ApacheHudi]) -> list[ApacheHudi]:
     return [apache_hudi(version) for version in VERSIONS]
 
 
+@pytest.fixture(autouse=True)
+def readings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long forms read each state in both ways, the default suite in rotation."""
+    if request.node.get_closest_marker("slow"):
+        monkeypatch.setattr("tests.interop.test_apache_hudi.Turns.reads_both_ways", True)
+
+
 @pytest.fixture(params=VERSIONS)
 def apache(request: pytest.FixtureRequest, apache_hudi: Callable[[str], ApacheHudi]) -> ApacheHudi:
     """Each version in turn, for tests with one of them."""

@@ -81,8 +81,12 @@ def _plain(value: Any) -> str:
 class Turns:
     """A table, the rows it must have, and everybody who reads it.
 
-    has_entries: whether the table's index has an entry of each key.
+    has_entries: whether the table's index has an entry of each key.  reads_both_ways: whether
+    Apache Hudi reads with and without the metadata table at each turn, as in long forms, or in
+    rotation.
     """
+
+    reads_both_ways = False
 
     def __init__(
         self, table: pyhudi.Table, path: Path, hudis: list[ApacheHudi], *, has_entries: bool = True
@@ -90,6 +94,7 @@ class Turns:
         self.table, self.path, self.hudis, self.has_entries = table, path, hudis, has_entries
         self.expected: dict[str, dict[str, Any]] = {}
         self.gone: set[str] = set()
+        self.states = 0
 
     def put(self, batch: pa.Table) -> None:
         self.expected.update({row["id"]: row for row in batch.to_pylist()})
@@ -108,8 +113,10 @@ class Turns:
             assert all(mine.lookup(list(self.expected))["found"].to_pylist())
             absent = [key for key in ["nobody", *self.gone] if key not in self.expected]
             assert not any(mine.lookup(absent)["found"].to_pylist())
-        for hudi in self.hudis:
-            for metadata in ("on", "off"):
+        self.states += 1
+        for number, hudi in enumerate(self.hudis):
+            ways = ("on", "off") if (self.states + number) % 2 else ("off", "on")
+            for metadata in ways[: 2 if self.reads_both_ways else 1]:
                 out = self.path.parent / f"{self.path.name}-{hudi.version}-{metadata}.parquet"
                 out.unlink(missing_ok=True)
                 hudi.call("read", path=str(self.path), mdt=metadata, out=str(out))
