@@ -46,7 +46,7 @@ from pyhudi.metadata.payloads import (
     MetadataPartition,
     encode_files,
 )
-from pyhudi.metadata.reader import own_log
+from pyhudi.metadata.reader import has_commits, outdated_metadata, own_log
 from pyhudi.metadata.record_index.locations import encode_locations
 from pyhudi.metadata.record_schema import records_of
 from pyhudi.metadata.visible_instants import init_instant
@@ -240,10 +240,15 @@ def publish_partition(
     file_ids: Sequence[str],
     write_first: FirstFiles,
 ) -> TableConfig:
-    """Create and list a partition with these file groups; `write_first` writes its files."""
+    """Create and list a partition with these file groups; `write_first` writes its files.
+
+    Raises IndexNotReadyError for a metadata table that lacks a commit of the table."""
     log = own_log(fs, config)
+    own = log.load()
+    if partition != FILES and not has_commits(data, log, own):
+        raise outdated_metadata(fs)
     records = records_of(config.layout.index_version)
-    time = _free_init_instant(log, data)
+    time = _free_init_instant(log, own, data)
     instant = log.start(log.request_at(time, Action.DELTA_COMMIT))
     ensure_partition(log.fs, partition.path, time)
     for file_id in file_ids:
@@ -264,11 +269,11 @@ def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) ->
     return config
 
 
-def _free_init_instant(log: TimelineLog, data: Timeline) -> InstantTime:
+def _free_init_instant(log: TimelineLog, own: Timeline, data: Timeline) -> InstantTime:
     """The first unused init instant; instant files of an interrupted attempt are deleted.
 
     Archived ones are used: files of another partition may still have their name."""
-    taken = [*archived_creations(log), *log.load()]
+    taken = [*archived_creations(log), *own]
     last, number = _last_completed(data), 0
     while True:
         time = init_instant(log, last, number)

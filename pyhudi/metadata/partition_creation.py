@@ -13,7 +13,7 @@ from typing import Final
 
 from pyhudi.filenames import parse_data_file
 from pyhudi.layouts.table_layout import MetadataInstants
-from pyhudi.metadata.visible_instants import is_creation
+from pyhudi.metadata.visible_instants import is_creation, is_own
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.commit_metadata import WriteStat
@@ -23,6 +23,22 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _LAST: Final = InstantTime(f"{BEFORE_ALL_INSTANTS}999")
+
+
+def completion(instant: Instant) -> InstantTime:
+    """When an instant completed; its time where completion times are not recorded."""
+    return instant.completed_at or instant.time
+
+
+def table_creation(commits: Iterable[Instant]) -> InstantTime:
+    """The completion of the commit that created `files`, if it is one of these of the metadata
+    table; else before all instants.  It is the first: other partitions are created later.  The time
+    of a service may be less, where completion times are not recorded."""
+    written = (each for each in commits if is_creation(each.time) or not is_own(each.time))
+    first = min(written, key=completion, default=None)
+    if first is None or not is_creation(first.time):
+        return BEFORE_ALL_INSTANTS
+    return completion(first)
 
 
 def archived_creations(log: TimelineLog) -> list[Instant]:
@@ -39,8 +55,8 @@ def archived_creations(log: TimelineLog) -> list[Instant]:
 
 def still_needed(created: Iterable[Instant], others: Iterable[Instant]) -> list[Instant]:
     """The creations that completed after one of the `others`, which tell what they contain."""
-    first = min(map(_completion, others), default=None)
-    return [each for each in created if first is not None and _completion(each) > first]
+    first = min(map(completion, others), default=None)
+    return [each for each in created if first is not None and completion(each) > first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +78,9 @@ class PartitionCreations:
         created: dict[InstantTime, Instant] = {}
         for each in (*archived, *timeline.commits):
             if is_creation(each.time):
-                created[each.time] = max(each, created.get(each.time, each), key=_completion)
+                created[each.time] = max(each, created.get(each.time, each), key=completion)
         newest = {
-            partition: max((created[t] for t in times if t in created), key=_completion)
+            partition: max((created[t] for t in times if t in created), key=completion)
             for partition, times in found.items()
             if not created.keys().isdisjoint(times)
         }
@@ -79,7 +95,7 @@ class PartitionCreations:
         if creation is None:
             return False
         if creation.completed_at is not None:
-            return _completion(commit) < creation.completed_at
+            return completion(commit) < creation.completed_at
         name = parse_data_file(stat.file_name)
         continued = stat.previous_instant or creation.time
         return name is not None and min(name.instant, continued) < creation.time
@@ -87,8 +103,4 @@ class PartitionCreations:
     def follows(self, partition: str, time: InstantTime) -> bool:
         """Whether a partition was created after an instant began."""
         creation = self.by_partition.get(partition)
-        return creation is not None and _completion(creation) > time
-
-
-def _completion(instant: Instant) -> InstantTime:
-    return instant.completed_at or instant.time
+        return creation is not None and completion(creation) > time

@@ -6,7 +6,8 @@ Source: table_format 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -17,6 +18,7 @@ import pyarrow as pa
 from pyhudi._native.hashing import shard_of
 from pyhudi.errors import (
     CorruptFileError,
+    FileMissingError,
     IndexNotReadyError,
     SnapshotExpiredError,
 )
@@ -33,7 +35,12 @@ from pyhudi.metadata.elastic.store import (
 )
 from pyhudi.metadata.group_checks import check_whole, in_group_order
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
-from pyhudi.metadata.partition_creation import PartitionCreations, archived_creations
+from pyhudi.metadata.partition_creation import (
+    PartitionCreations,
+    archived_creations,
+    completion,
+    table_creation,
+)
 from pyhudi.metadata.payloads import (
     ALL_PARTITIONS,
     FILES,
@@ -52,7 +59,7 @@ from pyhudi.metadata.record_index.by_partition import (
 )
 from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
 from pyhudi.metadata.visible_instants import is_creation, valid_instants
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, is_before_all
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.file_group_view import FileSlice
@@ -67,7 +74,6 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _DIGITS: Final = 17  # of a data table's instant
-_OLD_DIGITS: Final = 14  # of instants before Apache Hudi 0.10: seconds
 
 
 def own_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
@@ -114,6 +120,41 @@ def missing_metadata(fs: FileSystem) -> IndexNotReadyError:
         fs, "the metadata table is listed in the properties but does not exist",
         "run table.metadata.rebuild() or pyhudi metadata rebuild",
     )  # fmt: skip
+
+
+def has_commits(data: Timeline, log: TimelineLog, own: Timeline) -> bool:
+    """Whether the metadata table has every commit on the data table's active timeline.
+
+    data: the data table's timeline; log, own: of the metadata table.  Commits that completed before
+    `files` was created are in its first files; those that a savepoint keeps on the timeline may be
+    archived here.  Of commits with instants of seconds only the newest is verified: the creation of
+    a metadata table looks like a commit.  Cost if one lacks: small reads.
+    """
+    saved, known = data.where({Action.SAVEPOINT}).times, own.commits.times
+    lacking = [
+        completion(commit)
+        for commit in data.commits
+        if commit.time not in known
+        and (
+            commit == data.commits.last
+            or (commit.time not in saved and len(commit.time) >= _DIGITS)
+        )
+    ]
+    return not lacking or any(max(lacking) < since for since in _creations(log, own))
+
+
+def _creations(log: TimelineLog, own: Timeline) -> Iterator[InstantTime]:
+    """When `files` was created, by commits on the timeline, by archived ones, and by the files of
+    commits: where completion times are not recorded, older instants may complete later."""
+    unreadable = CorruptFileError, FileMissingError
+    yield table_creation(own.commits)
+    with suppress(*unreadable):
+        yield table_creation((*own.commits, *archived_creations(log)))
+    for commit in own.commits:
+        with suppress(*unreadable):
+            stats = log.commit(commit).stats if is_creation(commit.time) else ()
+            if any(stat.partition == FILES.path for stat in stats):
+                yield completion(commit)
 
 
 class MetadataTable:
@@ -214,28 +255,8 @@ class MetadataTable:
 
     @cached_property
     def is_up_to_date(self) -> bool:
-        """Whether the metadata table has every commit on the data table's active timeline.
-
-        Commits that completed before `files` was created are in its first files; those that a
-        savepoint keeps on the timeline may be archived here.  Of commits with instants of seconds
-        only the newest is verified: the creation of a metadata table looks like a commit."""
-        own = self.timeline.commits
-        saved = self.data.where({Action.SAVEPOINT}).times
-        known = {
-            time[:digits]
-            for time in own.times
-            if not is_before_all(time)
-            for digits in (_DIGITS, _OLD_DIGITS)
-        }
-        created = [i for i in own if is_creation(i.time)]
-        since = (created[0].completed_at or created[0].time) if created else BEFORE_ALL_INSTANTS
-        newest = self.data.commits.last
-        return all(
-            commit.time in known
-            or (commit.completed_at or commit.time) < since
-            or (commit != newest and (commit.time in saved or len(commit.time) < _DIGITS))
-            for commit in self.data.commits
-        )
+        """Whether the metadata table has every commit on the data table's active timeline."""
+        return has_commits(self.data, self.log, self.timeline)
 
     @cached_property
     def _written(self) -> tuple[tuple[Instant, WriteStat], ...]:
@@ -460,6 +481,7 @@ __all__ = [
     "RecordIndex",
     "check_metadata_exists",
     "file_records",
+    "has_commits",
     "missing_metadata",
     "open_metadata",
     "outdated_metadata",

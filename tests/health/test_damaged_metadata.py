@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi.table.properties import TableType
-from tests.health.metadata_damage import TABLES, Totals, run, sound
+from pyhudi.errors import IndexNotReadyError
+from pyhudi.metadata.bootstrap import LISTED
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.properties import TableType, load_config, store_config
+from tests.health.metadata_damage import (
+    METADATA,
+    TABLES,
+    Totals,
+    batch,
+    names_in,
+    opened,
+    rows,
+    run,
+    sound,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,3 +41,37 @@ def test_random_damage_to_metadata_tables() -> None:
         run(tables[seed % len(tables)], seed, totals)
     print(totals)
     assert not totals.bad
+
+
+def _lose_last_commit(fs: MemoryFileSystem) -> None:
+    """Of the metadata table's timeline; the table keeps it."""
+    last = opened(fs).timeline.commits.last
+    assert last is not None
+    names = names_in(fs, f"{METADATA}.hoodie/")
+    named = f"/{last.time}_", f"/{last.time}.deltacommit"
+    (completed,) = (n for n in names if any(s in n for s in named) and n.endswith("commit"))
+    fs.delete([completed])
+
+
+@pytest.mark.parametrize(("version", "kind"), [TABLES[0], TABLES[-1]])
+def test_no_partition_is_created_in_a_metadata_table_that_lacks_a_commit(
+    version: int, kind: TableType
+) -> None:
+    fs = sound(version, kind).fs
+    _lose_last_commit(fs)
+    config = load_config(fs)
+    listed = config.metadata_partitions - {"bloom_filters"}
+    store_config(fs, config.with_properties({LISTED: ",".join(listed)}))
+    with pytest.raises(IndexNotReadyError, match="lacks a commit"):
+        opened(fs).upsert(batch(rows(range(3), 5000)))
+    assert load_config(fs).metadata_partitions == listed
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_later_partition_does_not_hide_a_lost_commit_of_the_metadata_table(version: int) -> None:
+    fs = sound(version, TableType.MERGE_ON_READ).fs
+    opened(fs).index.drop("bloom_filters")
+    opened(fs).index.create("bloom_filters")
+    _lose_last_commit(fs)
+    with pytest.raises(IndexNotReadyError, match="lacks a commit"):
+        opened(fs).upsert(batch(rows(range(3), 5000)))
