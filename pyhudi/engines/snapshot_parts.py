@@ -163,8 +163,7 @@ def _base_file(task: ReadTask) -> CutFile | None:
         return None
     replaced = np.empty(0, np.int64)
     if task.slice.logs:
-        every = replace(task.spec, where=None, filter_columns=(), keys=None)
-        replaced = read_replaced(replace(task, spec=every))  # the same for all filters: cached
+        replaced = read_replaced(task)  # of all rows: the scan has no filter
     return CutFile(fs.local_path(base.path), found.rows, replaced)
 
 

@@ -128,8 +128,9 @@ def test_partition_values_come_from_the_path(
     tmp_path: Path, con: duckdb.DuckDBPyConnection
 ) -> None:
     table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="city")
-    table.insert(pa.table([["a", "b", "c"], ["p", None, "x y/z"], [1, 2, 3]], schema=SCHEMA))
-    pyhudi.duckdb.attach(con, table)
+    cities = ["p", None, "x y/z", ""]  # an empty text is in the default partition, as a null is
+    table.insert(pa.table([["a", "b", "c", "d"], cities, [1, 2, 3, 4]], schema=SCHEMA))
+    assert pyhudi.duckdb.attach(con, table).other_slices == 1
     found = con.sql("select id, city from t order by id").fetchall()
     assert found == [(row["id"], row["city"]) for row in table.to_arrow().sort_by("id").to_pylist()]
 

@@ -17,6 +17,7 @@ import pyhudi
 import pyhudi.polars
 from bench.lineitem import QUERIES, Made, supplier
 from pyhudi.engines.polars_filter import arrow_filter
+from pyhudi.engines.snapshot_parts import snapshot_parts
 from pyhudi.errors import UserError
 from pyhudi.read.scan import Scan
 from tests.engines.answers import LONG_ROWS, SHAPES, TABLES, expected, text
@@ -126,6 +127,13 @@ def test_pyhudi_reads_what_the_files_do_not_state(tmp_path: Path) -> None:
     evolved.insert(pa.table([["b"], ["q"], [2], [1.0], [5]], schema=wider))
     found = pyhudi.polars.scan(evolved).select("id", "new").sort("id").collect()
     assert found.rows() == [("a", None), ("b", 5)]
+
+
+def test_files_of_a_filtered_scan_are_read_by_pyhudi(trips: pyhudi.Table) -> None:
+    """An engine's reader would return all of their rows."""
+    parts = snapshot_parts(trips.scan(where="v > 1"))
+    assert not parts.whole and not parts.cut
+    assert parts.rest is not None and parts.rest.to_batches().read_all()["v"].to_pylist() == [2, 3]
 
 
 def test_columns_of_many_types_read_as_polars_reads_arrow(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 
 from pyhudi.engine import LocalEngine
+from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata import cleaning, rollback
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.rollback import rollback_metadata
@@ -80,6 +81,11 @@ def clone_of(table: SmallTable) -> MemoryFileSystem:
     return clone(table.fs)
 
 
+def stored(table: SmallTable) -> Mapping[str, bytes]:
+    assert isinstance(table.fs, MemoryFileSystem)
+    return table.fs.store.files
+
+
 def pending_there(table: SmallTable) -> None:
     table.begin({"a": "p1", "e": "p2"}, ["c"])
 
@@ -109,6 +115,23 @@ def test_rollback_stops_anywhere(fail: Callable[[SmallTable], None]) -> None:
         found.check(absent=["d", "e"])
         found.commit({"y": "p0"}, compact_after=1)
         found.check(absent=["d", "e"])
+
+
+@pytest.mark.parametrize("before_rollback", ["nothing", "its begin"])
+def test_what_arrives_of_a_write_after_its_rollback_is_not_visible(before_rollback: str) -> None:
+    """The writer stood still, and its requests were on their way for longer than its lease."""
+    table = table_with_history()
+    others = on(table, clone_of(table))
+    begun = table.begin({"a": "p1", "e": "p2"}, ["c"])
+    known = {p for p in stored(table) if before_rollback != "nothing" or METADATA_TABLE not in p}
+    begun.metadata.finish(begun.stats, begun.index)
+    late = {path: data for path, data in stored(table).items() if path not in stored(others)}
+    for path in sorted(late.keys() & known):
+        assert others.fs.create(path, late[path])
+    recover(others)
+    for path in sorted(late.keys() - known):
+        assert others.fs.create(path, late[path])
+    others.check(absent=["e"])
 
 
 def test_creation_stops_anywhere() -> None:

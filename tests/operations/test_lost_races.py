@@ -18,7 +18,7 @@ from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import Bytes, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.log import timeline_log
-from pyhudi.table.properties import load_config
+from pyhudi.table.properties import load_config, store_config
 from pyhudi.transaction.protocol import LockPolicy
 from pyhudi.transaction.rollback import roll_back_failed
 from pyhudi.write.input.batch import StreamRows
@@ -48,14 +48,22 @@ def roll_back_meanwhile(fs: FileSystem) -> None:
     roll_back_failed(fs, config, timeline_log(fs, config), metadata_rollback=rollback_metadata)
 
 
+def index_meanwhile(fs: FileSystem) -> None:
+    """As Apache Hudi's indexer does beside a write, whose keys the index would lack."""
+    config = load_config(fs)
+    listed = ",".join([*config.metadata_partitions, "bloom_filters"])
+    store_config(fs, config.changed(hoodie__table__metadata__partitions=listed))
+
+
 @pytest.mark.parametrize(
     "policy, meanwhile, what",
     [
         (LockPolicy.BEGIN_AND_END, commit_meanwhile, "same file group"),
         (LockPolicy.BEGIN_AND_END, roll_back_meanwhile, "was rolled back or has ended"),
+        (LockPolicy.BEGIN_AND_END, index_meanwhile, "properties changed"),
         (LockPolicy.WHOLE_WRITE, roll_back_meanwhile, "was rolled back or has ended"),
     ],
-    ids=["a commit", "a rollback", "a rollback under the lock"],
+    ids=["a commit", "a rollback", "an index", "a rollback under the lock"],
 )
 def test_an_attempt_returns_the_race_it_lost_and_leaves_nothing(
     policy: LockPolicy, meanwhile: Callable[[FileSystem], None], what: str

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyhudi
+from pyhudi.errors import UserError
 from pyhudi.server import sql_server
 from pyhudi.server.catalog import is_like
 from pyhudi.server.messages import message_bytes, message_of
 from pyhudi.server.queries import QueryLimits
+from pyhudi.server.query_pool import QueryPool
 from pyhudi.server.sql_server import SqlServer
 
 flight = pytest.importorskip("pyarrow.flight")
@@ -139,6 +142,16 @@ def test_one_query_runs_at_a_time_where_one_is_allowed(client: Client) -> None:
         for done in [pool.submit(run), pool.submit(run)]:
             done.result()
     assert max(spans) >= 1.0
+
+
+def test_a_query_that_finds_no_place_in_its_time_is_refused(table: pyhudi.Table) -> None:
+    pool = QueryPool({"trips": table}, replace(LIMITS, seconds=0.2))
+    try:
+        pool.take()
+        with pytest.raises(UserError, match="runs too many queries"):
+            pool.schema("select 1")
+    finally:
+        pool.close()
 
 
 def test_a_pattern_of_many_wildcards_is_answered_at_once(client: Client) -> None:

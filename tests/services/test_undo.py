@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pyhudi
-from pyhudi.errors import SnapshotExpiredError, UserError
+from pyhudi.errors import SnapshotExpiredError, UnsupportedTableError, UserError
 from pyhudi.timeline.instant import Action, Instant, State, file_name
 from pyhudi.timeline.service_payloads import read_avro
 from tests.crash.test_every_stop import SCHEMA, rows
@@ -178,3 +178,25 @@ def test_a_savepoint_is_written_as_apache_hudi_writes_it(tmp_path: Path) -> None
         assert part.keys() == {"partitionPath", "savepointDataFile"}
     begun = Instant(table.timeline.commits.instants[0].time, Action.SAVEPOINT, State.INFLIGHT)
     assert (path.parent / file_name(begun)).read_bytes() == b""
+
+
+@pytest.mark.parametrize(("kind", "version"), [("cow", "6"), ("mor", "9")])
+def test_a_lost_commit_that_the_metadata_table_has_compacted_is_undone_by_a_repair(
+    tmp_path: Path, kind: str, version: str
+) -> None:
+    own = {"hoodie.write.table.version": version, "hoodie.metadata.compact.max.delta.commits": "2"}
+    table = table_of(tmp_path / "t", kind, **own)
+    table.upsert(rows(range(100, 104, 2), 2))  # new file groups, which no later commit builds on
+    lost = next(i for i in table.timeline if i.time == newest(table))
+    for ts in range(3, 6):
+        table.upsert(rows(range(1, 8, 2), ts))
+    want = {key: ts for key, ts in values(table).items() if ts != 2}
+    table._fs.delete([table._state().log.path(lost)])
+    for _ in range(2):
+        with pytest.raises(UnsupportedTableError, match="metadata table has compacted"):
+            pyhudi.open_table(tmp_path / "t").upsert(rows(range(1, 2), 9))
+    again = pyhudi.open_table(tmp_path / "t")
+    again.repair()
+    assert values(again) == want and again.doctor().is_healthy
+    again.upsert(rows(range(1, 2), 9))
+    assert values(again) == {**want, "k1": 9}

@@ -110,6 +110,18 @@ def test_a_holder_cut_off_learns_that_it_has_lost_the_lock() -> None:
     holder.release()
 
 
+def test_a_lock_is_confirmed_by_an_answer_of_the_store_alone() -> None:
+    """Without one, another process may have taken the lock while this one stood still."""
+    register = Register()
+    holder = LeaseMutex(register, "c", lease_seconds=60)
+    assert holder.acquire(0) and holder.confirm()
+    register.broken = True
+    assert not holder.is_lost and holder.confirm() is False
+    register.broken = False
+    assert holder.confirm()
+    holder.release()
+
+
 def test_one_of_many_takers_of_a_silent_lock_wins() -> None:
     register = Register()
     register.write(b'{"holder": "dead"}', None)
