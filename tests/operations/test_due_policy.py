@@ -81,6 +81,11 @@ def ran_in_services(fs: MemoryFileSystem, options: dict[str, str]) -> set[str]:
             {"log compaction"},
         ),
         (TableType.MERGE_ON_READ, {"hoodie.clustering.inline.max.commits": "5"}, {"clustering"}),
+        (
+            TableType.MERGE_ON_READ,
+            {"hoodie.clustering.inline": "false", "hoodie.clustering.inline.max.commits": "5"},
+            set(),
+        ),
         (TableType.COPY_ON_WRITE, {"hoodie.clean.commits.retained": "1"}, {"clean"}),
         (
             TableType.COPY_ON_WRITE,

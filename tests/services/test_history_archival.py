@@ -168,6 +168,13 @@ def test_cleans_and_rollbacks_go_with_the_commits_after_them() -> None:
     ).instants
 
 
+def test_the_commits_that_completed_last_stay_however_early_they_began() -> None:
+    timeline = Timeline.of([done(0), done(2, end=20), done(4), done(6)])
+    plan = archivable(timeline, Bounds(), commits_min=2, commits_max=3, services_follow=True)
+    assert {i.time for i in plan.instants} == times(0)
+    assert plan.held_by == "a late completion"
+
+
 def test_only_commits_make_archival_due() -> None:
     options = settings()
     few = [done(0), *(done(2 * n, Action.ROLLBACK) for n in range(1, 9))]
