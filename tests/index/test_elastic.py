@@ -79,6 +79,13 @@ def in_step(table: Table) -> int:
     return len(found)
 
 
+def test_an_index_that_lost_its_files_before_the_first_commit_is_created_again() -> None:
+    table = made()
+    table._fs.delete_folder(ROOT)
+    table.upsert(rows(range(20)))
+    assert in_step(table) == 20
+
+
 @pytest.mark.parametrize("kind", list(TableType))
 @pytest.mark.parametrize("growth", GROWTHS)
 def test_it_grows_and_stays_exact(growth: str, kind: TableType) -> None:

@@ -1,8 +1,8 @@
 """Faults that a rule draws: comparisons turned round, and guards that never hold.
 
-Every comparison and every guard of the packages that decide about data is a site; a seed draws some
-of them.  The tests of a site are the files whose words are most like those of its function and of
-its module's name: rare words count more, and a file that imports the module more.
+Every comparison and every guard of the packages that decide about data is a site, but no assertion;
+a seed draws some of them.  The tests of a site are the files whose words are most like those of its
+function and of its module's name: rare words count more, and a file that imports the module more.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def _sites(path: Path) -> Iterator[tuple[Mutant, str]]:
     tree = ast.parse(text)
     for part in tree.body:
         inside = {n for n in ast.walk(part) if isinstance(n, ast.FunctionDef)}
+        stated = {n for a in ast.walk(part) if isinstance(a, ast.Assert) for n in ast.walk(a)}
         for node in ast.walk(part):
+            if node in stated:
+                continue
             if isinstance(node, ast.Compare) and len(node.ops) == 1:
                 left, right = (_source(lines, n) for n in (node.left, node.comparators[0]))
                 new = f"({left}) {TURNED[type(node.ops[0])]} ({right})"

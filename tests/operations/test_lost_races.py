@@ -114,6 +114,29 @@ def test_an_instant_that_another_writer_completed_is_not_taken_for_the_own_commi
         open_(_Replying(fs.store, ".commit")).upsert(rows(range(2), 3))
 
 
+class _Refusing(MemoryFileSystem):
+    """A store that refuses the commit."""
+
+    refused = 0
+
+    def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
+        if not path.endswith(".commit") or path.startswith(METADATA_TABLE):
+            return super().create(path, data, durable=durable)
+        self.refused += 1
+        raise StorageError("access denied", path=path)
+
+
+def test_a_commit_that_the_store_refuses_is_not_requested_again() -> None:
+    fs = new_table()
+    assert isinstance(fs, MemoryFileSystem)
+    refusing = _Refusing(fs.store)
+    with pytest.raises(StorageError, match="access denied"):
+        open_(refusing).upsert(rows(range(4), 2))
+    assert refusing.refused == 1
+    open_(fs).upsert(rows(range(4), 3))
+    assert snapshot(fs) == {f"k{i}": 3 if i < 4 else 1 for i in range(8)}
+
+
 def test_an_attempt_returns_the_report_of_a_commit() -> None:
     fs = new_table()
     batch = rows(range(2), 3)

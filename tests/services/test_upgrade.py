@@ -205,17 +205,23 @@ def test_a_write_that_is_alive_is_named_and_nothing_changes(tmp_path: Path) -> N
     assert content(root) == before
 
 
-def test_the_folder_of_null_partition_values_before_version_5_is_refused(tmp_path: Path) -> None:
-    root = foreign_table("mor_v4", tmp_path)
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_the_folder_of_null_partition_values_before_version_5_is_refused(
+    tmp_path: Path, version: str
+) -> None:
+    root = foreign_table(f"mor_v{version}", tmp_path)
     some = next(path.parent for path in root.rglob(".hoodie_partition_metadata"))
     (root / "default").mkdir()
     metafile = (some / ".hoodie_partition_metadata").read_bytes()
     (root / "default" / ".hoodie_partition_metadata").write_bytes(metafile)
-    with pytest.raises(pyhudi.UserError, match="null partition values"):
+    if version == "4":
+        with pytest.raises(pyhudi.UserError, match="null partition values"):
+            opened(root).upgrade()
+        assert properties(root)["hoodie.table.version"] == "4"
+        accepting = OPTIONS | {"hoodie.skip.default.partition.validation": "true"}
+        pyhudi.open_table(root, options=accepting).upgrade()
+    else:  # it has rows of the text "default"
         opened(root).upgrade()
-    assert properties(root)["hoodie.table.version"] == "4"
-    accepting = OPTIONS | {"hoodie.skip.default.partition.validation": "true"}
-    pyhudi.open_table(root, options=accepting).upgrade()
     assert properties(root)["hoodie.table.version"] == "6"
 
 
