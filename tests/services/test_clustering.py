@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +16,14 @@ import pytest
 import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import OptionError, UserError, WriteConflictError
+from pyhudi.errors import OptionError, UnsupportedTableError, UserError, WriteConflictError
 from pyhudi.options import parse_options
 from pyhudi.planning.clustering import chosen_partitions
 from pyhudi.services import clustering
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import REPLACEMENTS, Action, State
+from pyhudi.timeline.plans.clustering import ClusteringPlan
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.engines import FarEngine
 from tests.support.filesystems import every_stop
@@ -238,6 +240,19 @@ def test_groups_are_bounded_in_bytes_and_number(tmp_path: Path) -> None:
         reopened = pyhudi.open_table(tmp_path / "t", options=SMALL | options)
         plan = reopened.cluster("x", dry_run=True)
         assert (plan.file_groups, plan.new_file_groups) == (groups, new), options
+
+
+def test_a_plan_of_an_unknown_execution_strategy_is_left_to_its_program(tmp_path: Path) -> None:
+    table = table_of_small_files(tmp_path / "t", "cow")
+    want, newest = everything(table), table.timeline.last
+    instant = table.schedule_clustering("x")
+    log = table._state().log
+    planned = next(i for i in table.timeline if i.time == instant)
+    plan = replace(log.plan(planned, ClusteringPlan.from_record), execution="org.example.Sorting")
+    table._fs.replace(log.path(planned), plan.to_avro(root=str(tmp_path / "t")))
+    with pytest.raises(UnsupportedTableError, match="execution strategy"):
+        pyhudi.open_table(tmp_path / "t").cluster()
+    assert table.timeline.last == planned and everything(table) == want and newest != planned
 
 
 def test_what_cannot_be_is_refused_before_anything_changes(tmp_path: Path) -> None:
