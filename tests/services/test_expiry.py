@@ -77,8 +77,9 @@ def test_partitions_are_chosen_and_counted_as_requested(
     ):
         reopened = pyhudi.open_table(tmp_path / "t", options={DAYS: "3"} | options)
         assert reopened.expire_partitions(dry_run=True).partitions == expected, options
-    with pytest.raises(OptionError, match="retention time"):
-        pyhudi.open_table(tmp_path / "t").expire_partitions()
+    for unset in ({}, {DAYS: "0"}):
+        with pytest.raises(OptionError, match="retention time"):
+            pyhudi.open_table(tmp_path / "t", options=unset).expire_partitions()
 
 
 def test_what_a_planned_compaction_works_on_stays(
