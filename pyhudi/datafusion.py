@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.snapshot_parts import (
@@ -35,7 +36,7 @@ from pyhudi.read.time_travel import PointInTime
 if TYPE_CHECKING:
     from datafusion import SessionContext
 
-_ROW: Final = "file_row_index()"
+_ROW: Final = "__pyhudi_row"
 FILES_OF_A_VIEW_MAX: Final = 200
 """DataFusion plans each file as one input of a union.  Of more files pyhudi reads the rows."""
 
@@ -92,6 +93,10 @@ def _parts(context: SessionContext, scan: Scan) -> SnapshotParts:
     paths = [*parts.whole, *(file.path for file in parts.cut)]
     if not paths:
         return parts
+    if (parts.cut or parts.rest) and any(pt.is_nested(field.type) for field in scan.schema):
+        # DataFusion 55 moves uses of fields below a union, and confuses the columns of inputs that
+        # are not alike.
+        return snapshot_parts(scan, native=False)
     stored = _file(context, paths[0]).schema()
     same = all(
         stored.get_field_index(field.name) >= 0
@@ -125,9 +130,15 @@ def _remaining(context: SessionContext, file: CutFile, every: pa.Array) -> Any:
             return remaining.slice(first, len(numbers))
         return remaining.take(numbers)
 
-    frame = _file(context, file.path)
+    stored = _file(context, file.path)
+    numbered = stored.select(
+        *(_quoted(field.name) for field in stored.schema()),
+        stored.parse_sql_expr("file_row_index()").alias(_ROW),
+    )
     chosen = udf(is_remaining, [pa.int64()], pa.bool_(), "immutable", f"pyhudi_{id(remaining)}")
-    return frame.filter(chosen(frame.parse_sql_expr(_ROW)))
+    # The limit keeps conditions of a query above it: with a calculation between the file and the
+    # numbers of its rows, which some conditions add, DataFusion cannot number them.
+    return numbered.limit(file.rows).filter(chosen(numbered.parse_sql_expr(_ROW)))
 
 
 def _file(context: SessionContext, path: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,76 @@ def test_replaced_rows_are_left_out_of_files_that_datafusion_reads(
     lowest = tuples(context, "select min(v), max(v), sum(v) from t where id < '00100'")
     below = [n for n in remaining if n < 100]
     assert lowest == [(-1, max(below), sum(below) - 15)]
+
+
+CONDITIONS = [
+    "x > 5", "{d} > 4 and not {d} > 30", "coalesce(x, id) > 1", "abs(x) > 10", "random() < 2",
+    "(x > 0 or x < -1) and (x > 0 or id > 3)", "case when id = 1 then true else null end",
+    "case when x > 0 then x else id end > 1 and x > 0", "id in (select id from memory where x > 9)",
+    "coalesce({f}, x) < y and {f} < -5", "x is null or {f} is null",
+]  # fmt: skip
+FLAT = {"d": "d", "f": "f"}
+IN_STRUCT = {"d": "s['d']", "f": "s['e']['f']"}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("names", [FLAT, IN_STRUCT], ids=["flat", "in_struct"])
+@pytest.mark.parametrize("seed", range(int(os.environ.get("PYHUDI_DATAFUSION_TABLES", "2"))))
+def test_calculations_and_fields_of_structs_are_those_of_the_rows(
+    tmp_path: Path, kind: str, names: dict[str, str], seed: int
+) -> None:
+    """The optimizer moves fields of structs and numbers of rows below unions and filters."""
+    chance = random.Random(seed)
+    columns = {
+        "id": list(range(40)), "x": [None, *(100.0 * n for n in range(39))],
+        "y": [1000.0 * n for n in range(40)], "p": [str(n % 3) for n in range(40)],
+    }  # fmt: skip
+    if names is FLAT:
+        columns |= {"d": [n + 0.5 for n in range(40)], "f": [-float(n) for n in range(40)]}
+    else:
+        columns["s"] = [{"d": n + 0.5, "e": {"f": -float(n)}} for n in range(40)]
+    stored = pa.table({name: columns[name] for name in chance.sample(list(columns), len(columns))})
+    table = pyhudi.create_table(
+        tmp_path / "t", stored.schema, record_key="id", table_type=kind,
+        partition_by=chance.choice([(), "p"]),
+    )  # fmt: skip
+    table.bulk_insert(stored)
+    table.upsert(stored.slice(1, 9))
+    context = datafusion.SessionContext()
+    context.register_record_batches("memory", [stored.to_batches()])
+    pyhudi.datafusion.register(context, table, "stored")
+    fields = ["{d}", "{f}", "x", "y", "id", "{d} + x", *([] if names is FLAT else ["s"])]
+    for condition in CONDITIONS:
+        listed = ", ".join(chance.sample(fields, chance.randint(1, 3)))
+        chosen, grouped = chance.choice(
+            [(listed, ""), (f"sum(x), count(*), {listed}", f" group by {listed}")]
+        )
+        query = f"select {chosen} from {{table}} where {condition}{grouped}"
+        found, required = (
+            sorted(map(repr, tuples(context, query.format(table=name, **names))))
+            for name in ("stored", "memory")
+        )
+        assert found == required, (stored.column_names, query)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_list_with_null_selects_the_other_values_or_fails(tmp_path: Path, kind: str) -> None:
+    """DataFusion's binding fails where it states a condition with null as one of Arrow."""
+    stored = pa.table({"id": [1, 2, 3], "x": [1.0, 2.0, None]})
+    table = pyhudi.create_table(tmp_path / "t", stored.schema, record_key="id", table_type=kind)
+    table.bulk_insert(stored)
+    table.upsert(stored.slice(1, 1))
+    context = datafusion.SessionContext()
+    pyhudi.datafusion.register(context, table, "t")
+    pyhudi.datafusion.register(context, table, "read", reader="arrow")
+    for name in ("t", "read"):
+        assert tuples(context, f"select id from {name} where x = 1") == [(1,)]
+        try:
+            found = tuples(context, f"select id from {name} where x in (null, 1)")
+        except Exception as error:  # DataFusion raises no other class
+            assert "unsupported operand type" in str(error)
+        else:
+            assert found == [(1,)]
 
 
 def test_filters_on_rows_of_pyhudi_mean_what_datafusion_means(tmp_path: Path) -> None:

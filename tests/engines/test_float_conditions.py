@@ -251,7 +251,7 @@ class Answers:
         self.files = base_paths(self.table, sample.path)
         self.only_bases = sample.kind == "cow"
 
-    def of(self, condition: Condition) -> dict[str, tuple[list[str] | None, bool]]:
+    def of(self, condition: Condition) -> dict[str, tuple[list[str], bool]]:
         """By engine: (sorted keys, whether comparisons are those of IEEE 754)."""
         where = expression(condition, arrow_field)
         text = sql(condition)
@@ -280,16 +280,9 @@ class Answers:
     def _duckdb(self, query: str) -> list[str]:
         return sorted(key for (key,) in self.con.sql(query).fetchall())
 
-    def _datafusion(self, name: str, condition: Condition) -> list[str] | None:
-        """None where DataFusion's planner refuses the query: it cannot place the number of a row
-        above a filter that it does not push into the file."""
+    def _datafusion(self, name: str, condition: Condition) -> list[str]:
         query = f"select id from {name} where {sql(condition, datafusion_field)}"
-        try:
-            batches = self.context.sql(query).collect()
-        except Exception as error:  # DataFusion raises no other class
-            assert self.table.config.is_merge_on_read, error
-            assert "file_row_index() is source dependent" in str(error), error
-            return None
+        batches = self.context.sql(query).collect()
         return sorted(key for batch in batches for key in batch.column(0).to_pylist())
 
 
@@ -310,8 +303,6 @@ def check(seed: int, path: Path, conditions: int) -> int:
             for ieee in (False, True)
         }
         for engine, (found, ieee) in answers.of(condition).items():
-            if found is None:
-                continue
             where = f"seed {seed} {sample.shape} {engine}: {sql(condition)}"
             assert found == expected[ieee], where
             compared += 1
