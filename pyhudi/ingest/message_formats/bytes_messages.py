@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyhudi.errors import SchemaError
 from pyhudi.ingest.message_formats.message_format import DecodedMessages, MessageFailure
+from pyhudi.ingest.row_fit import unified
 
 BytesFunction = Callable[[pa.Array], pa.Table]
 
@@ -25,35 +26,30 @@ class BytesFormat:
     function: BytesFunction
 
     def decoder(self, schema: pa.Schema) -> BytesDecoder:
-        return BytesDecoder(self.function)
+        return BytesDecoder(self.function, schema)
 
 
 class BytesDecoder:
-    """Raises SchemaError if the function returns another number of rows than messages, or columns
-    without a common type."""
+    """Messages whose values do not have the common type of their columns fail.  Raises SchemaError
+    if the function returns another number of rows than messages."""
 
-    def __init__(self, function: BytesFunction) -> None:
-        self._function = function
+    def __init__(self, function: BytesFunction, schema: pa.Schema) -> None:
+        self._function, self._schema = function, schema
 
     def decode(self, values: pa.Array) -> DecodedMessages:
         failures: list[MessageFailure] = []
         parts = list(self._parts(values, 0, failures))
         if not parts:
             return DecodedMessages(pa.table({}), np.empty(0, np.int64), failures)
-        try:
-            rows = pa.concat_tables([rows for rows, _ in parts], promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise SchemaError(
-                "the function returned columns without a common type", reason=str(error),
-                hint="return the same types for all messages",
-            ) from error  # fmt: skip
-        places = [np.arange(first, first + rows.num_rows) for rows, first in parts]
-        return DecodedMessages(rows, np.concatenate(places), failures)
+        rows, places, faults = unified(parts, self._schema)
+        failures += [MessageFailure(place, reason) for place, reason in faults.items()]
+        failures.sort(key=lambda failure: failure.place)
+        return DecodedMessages(rows, places, failures)
 
     def _parts(
         self, values: pa.Array, first: int, failures: list[MessageFailure]
-    ) -> Iterator[tuple[pa.Table, int]]:
-        """Tables and the place of their first message; messages that fail go to `failures`."""
+    ) -> Iterator[tuple[pa.Table, np.ndarray]]:
+        """Tables and the places of their messages; messages that fail go to `failures`."""
         if not len(values):
             return
         try:
@@ -71,4 +67,4 @@ class BytesDecoder:
                 "the function returned another number of rows than messages", rows=rows.num_rows,
                 messages=len(values), hint="return one row for each message, in their order",
             )  # fmt: skip
-        yield rows, first
+        yield rows, np.arange(first, first + rows.num_rows)

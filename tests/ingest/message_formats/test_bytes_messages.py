@@ -59,12 +59,13 @@ def test_columns_that_some_messages_lack_are_null() -> None:
     assert found.rows.to_pydict() == {"a": [1, None], "b": [None, 1]}
 
 
-@pytest.mark.parametrize(
-    ("function", "problem"),
-    [(first_only, "number of rows"), (types_of_each, "common type")],
-)
-def test_a_function_that_breaks_its_contract_is_an_error(
-    function: BytesFunction, problem: str
-) -> None:
-    with pytest.raises(SchemaError, match=problem):
-        decoded(function, [b"n", b"2"])
+def test_a_value_that_is_not_of_its_columns_type_fails_alone() -> None:
+    found = decoded(types_of_each, [b"n", b"2", b"n"])
+    assert found.rows.to_pydict() == {"n": [1, 1]}
+    assert found.places.tolist() == [0, 2]
+    assert [failure.place for failure in found.failures] == [1]
+
+
+def test_a_function_that_breaks_its_contract_is_an_error() -> None:
+    with pytest.raises(SchemaError, match="number of rows"):
+        decoded(first_only, [b"n", b"2"])
