@@ -289,6 +289,28 @@ def _common(known: pa.Field | None, column: pa.Field, table: pa.Schema) -> pa.Fi
         return known if at < 0 else pa.field(column.name, table.field(at).type)
 
 
+def fitting(rows: pa.Table, columns: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
+    """The rows with these columns, null where they lack one, without those that have a value that
+    its column does not have; of these, the places and reasons."""
+    bad: dict[int, str] = {}
+    known = [column for column in columns if column.name in rows.column_names]
+    for column in known:
+        convert = partial(shaped, target=column.type, name=column.name)
+        for place in failing_places(rows.column(column.name), convert):
+            bad.setdefault(place, f"column {column.name}: not a value of type {column.type}")
+    if bad:
+        good = np.ones(rows.num_rows, np.bool_)
+        good[list(bad)] = False
+        rows = rows.filter(pa.array(good))
+    values = [
+        shaped(rows.column(column.name), column.type, column.name)
+        if column in known
+        else pa.chunked_array([pa.nulls(rows.num_rows, column.type)])
+        for column in columns
+    ]
+    return pa.Table.from_arrays(values, schema=columns), bad
+
+
 def unified(
     parts: Sequence[tuple[pa.Table, np.ndarray]], table: pa.Schema
 ) -> tuple[pa.Table, np.ndarray, dict[int, str]]:

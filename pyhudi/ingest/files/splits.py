@@ -7,16 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.ingest.files.formats import FileContent, FileFormat, file_batches
-from pyhudi.ingest.row_fit import common_columns, shaped
+from pyhudi.ingest.row_fit import common_columns, fitting
 from pyhudi.ingest.source import (
     RejectedRows,
     RowPlaces,
-    failing_places,
     rejected_batch,
     texts_of_rows,
 )
@@ -61,31 +59,13 @@ class FileSplit:
             yield batch
             return
         rows = pa.Table.from_batches([batch])
-        bad: dict[int, str] = {}
-        found = {}
-        for column in self.schema:
-            if column.name not in rows.column_names:
-                continue
-            found[column.name] = values = rows.column(column.name)
-            convert = partial(shaped, target=column.type, name=column.name)
-            for place in failing_places(values, convert):
-                bad.setdefault(place, f"column {column.name}: not a value of type {column.type}")
+        found, bad = fitting(rows, self.schema)
+        where = sorted(bad)
         if bad:
-            where = sorted(bad)
             positions = [f"{self.name}:{number + place + 1}" for place in where]
             texts = texts_of_rows(rows.take(where))
             rejected.add(rejected_batch(texts, [bad[place] for place in where], positions))
-            good = np.ones(rows.num_rows, np.bool_)
-            good[where] = False
-            found = {name: values.filter(pa.array(good)) for name, values in found.items()}
-        count = rows.num_rows - len(bad)
-        columns = [
-            shaped(found[f.name], f.type, f.name)
-            if f.name in found
-            else pa.chunked_array([pa.nulls(count, f.type)])
-            for f in self.schema
-        ]
-        yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches()
+        yield from found.to_batches()
 
 
 @contextmanager

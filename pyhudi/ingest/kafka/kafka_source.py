@@ -14,14 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.errors import OptionError, SourceDataLostError, StorageError, UserError
-from pyhudi.formats.schema_conform import Loss, conform
 from pyhudi.ingest.kafka.client import TopicClient, TopicRead
 from pyhudi.ingest.kafka.messages import MessageBatch, gathered
 from pyhudi.ingest.kafka.offsets import TopicOffsets, limited, parsed
 from pyhudi.ingest.kafka.topic_rows import (
     RowSettings,
     TopicRows,
-    check_columns,
+    fitted,
     joined,
     with_message_columns,
 )
@@ -178,7 +177,7 @@ class KafkaSource:
         of_rows.add(table.num_rows, lambda rows: places.of(retained[list(rows)].tolist()) or [])
         return SourceBatch(
             table.to_reader(), str(end), rejected, lambda: self._report(end),
-            _splits(self._connection, start, end, schema, table.schema), of_rows,
+            _splits(self._connection, start, end, table.schema), of_rows,
         )  # fmt: skip
 
     def plan(
@@ -191,7 +190,7 @@ class KafkaSource:
         start, ends = self._range(checkpoint)
         end = TopicOffsets(start.topic, limited(start.offsets, ends, limits.rows or MAX_ROWS))
         rows = with_message_columns(schema, self._connection.rows)
-        splits = _splits(self._connection, start, end, schema, rows)
+        splits = _splits(self._connection, start, end, rows)
         if not splits:
             return None
         return SourceBatch(
@@ -296,30 +295,28 @@ class KafkaSource:
 
 @dataclass(frozen=True)
 class KafkaSplit:
-    """The messages of a range of one partition.
-
-    schema: types values.  columns: of the rows.
-    """
+    """The messages of a range of one partition.  columns: of the rows, type their values."""
 
     connection: _Connection
     partition: int
     start: int
     end: int
-    schema: pa.Schema
     columns: pa.Schema
 
     def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
-        """Raises StorageError with `retryable` if the broker does not answer, SchemaError for
-        fields that are not in `columns`."""
+        """Messages whose values the columns do not have go to `rejected`.  Raises StorageError with
+        `retryable` if the broker does not answer, SchemaError for fields that are not in
+        `columns`."""
         client = self.connection.client()
         try:
             taken = client.messages({self.partition: self.start}, {self.partition: self.end})
-            rows = TopicRows(self.connection.rows, self.schema)
+            rows = TopicRows(self.connection.rows, self.columns)
             for messages in _parts(taken, self.connection, SourceLimits(1 << 62, None)):
                 part = rows.decode(messages.before(self.end))
                 rejected.add(part.rejected)
-                check_columns(part.rows.schema, self.columns)
-                yield from conform(part.rows, self.columns, loss=Loss.REFUSED).to_batches()
+                found, failed = fitted(part, self.columns)
+                rejected.add(failed)
+                yield from found.to_batches()
         finally:
             client.close()
 
@@ -328,11 +325,10 @@ def _splits(
     connection: _Connection,
     start: TopicOffsets,
     end: TopicOffsets,
-    schema: pa.Schema,
     columns: pa.Schema,
 ) -> list[KafkaSplit]:
     return [
-        KafkaSplit(connection, p, start.offsets[p], to, schema, columns.remove_metadata())
+        KafkaSplit(connection, p, start.offsets[p], to, columns.remove_metadata())
         for p, to in sorted(end.offsets.items())
         if start.offsets[p] < to
     ]

@@ -23,7 +23,7 @@ from pyhudi.ingest.message_formats.message_format import (
     MessageFailure,
     MessageFormat,
 )
-from pyhudi.ingest.row_fit import unified
+from pyhudi.ingest.row_fit import fitting, unified
 from pyhudi.ingest.source import REJECTED, rejected_batch, texts_of_rows
 from pyhudi.records import IS_DELETED
 
@@ -239,16 +239,22 @@ def joined(
     return rows, rejected, retained
 
 
+def fitted(part: TopicPart, columns: pa.Schema) -> tuple[pa.Table, pa.RecordBatch]:
+    """The rows with these columns, and those that do not fit them (REJECTED).  Raises SchemaError
+    for a column that is not in `columns`."""
+    extra = [name for name in part.rows.schema.names if name not in columns.names]
+    if extra:
+        raise SchemaError("the messages have fields that are not in the plan", fields=extra)
+    rows, bad = fitting(part.rows, columns)
+    places = sorted(bad)
+    texts = texts_of_rows(part.rows.take(places)) if bad else []
+    reasons = [bad[place] for place in places]
+    return rows, rejected_batch(texts, reasons, part.positions.texts(places))
+
+
 def with_message_columns(schema: pa.Schema, settings: RowSettings) -> pa.Schema:
     """`schema` with the columns that the settings add to the rows."""
     added = [pa.field(POSITION_COLUMNS[name], TYPES[name]) for name in settings.columns]
     if settings.key_columns:
         added.append(pa.field(IS_DELETED, pa.bool_()))
     return pa.schema([*schema, *(field for field in added if field.name not in schema.names)])
-
-
-def check_columns(found: pa.Schema, columns: pa.Schema) -> None:
-    """Raises SchemaError for a column that is not in `columns`."""
-    extra = [name for name in found.names if name not in columns.names]
-    if extra:
-        raise SchemaError("the messages have fields that are not in the plan", fields=extra)

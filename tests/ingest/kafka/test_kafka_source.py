@@ -247,6 +247,22 @@ def test_splits_give_the_same_rows_elsewhere(broker: Broker) -> None:
     assert sorted(parts, key=lambda row: row["id"]) == sorted(expected, key=lambda row: row["id"])
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, pa.schema([])], ids=["table", "no table"])
+def test_splits_reject_the_rows_that_the_batch_rejects(broker: Broker, schema: pa.Schema) -> None:
+    topic = broker.topic()
+    broker.put(topic, [b'{"id": "a", "new": 1}'], partition=0)
+    broker.put(topic, [b'{"id": "b", "new": "x"}', b'{"id": "c", "new": 2}'], partition=1)
+    batch = KafkaSource(broker.servers, topic).read(None, SourceLimits(None, None), schema)
+    assert batch is not None
+    rows, rejected = batch.rows.read_all().to_pylist(), RejectedRows()
+    parts = [
+        row for split in batch.splits for part in split.read(rejected) for row in part.to_pylist()
+    ]
+    assert sorted(parts, key=str) == sorted(rows, key=str)
+    positions = rejected.take()["position"].to_pylist()
+    assert positions == batch.rejected.take()["position"].to_pylist() == [f"{topic},1:0"]
+
+
 def test_a_plan_has_the_same_share_of_each_partition(broker: Broker) -> None:
     topic = broker.topic()
     broker.put(topic, messages(0, 3), partition=0)
