@@ -32,6 +32,7 @@ from tests.support.filesystems import clone, every_stop, tree
 from tests.support.fixtures import fixtures
 from tests.support.foreign import foreign_table, row_counts
 from tests.support.golden import SMALL, golden_names, golden_table, unzipped
+from tests.support.versions import new_table as new_version_table
 
 OPTIONS = {"hoodie.index.type": "SIMPLE"}
 
@@ -113,6 +114,21 @@ def test_a_table_without_meta_columns_is_refused_and_unchanged() -> None:
     with pytest.raises(UnsupportedTableError, match="meta columns"):
         opened(fs).upgrade(9)
     assert tree(fs) == before
+
+
+def test_partial_updates_by_a_payload_class_stay_so_up_and_down() -> None:
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "a": pa.string(), "b": pa.string()})
+    fs = new_version_table(
+        "memory://partialup", 6, schema, kind="mor", ordering=("ts",),
+        options={"hoodie.datasource.write.payload.class": "PartialUpdateAvroPayload"},
+    )._fs  # fmt: skip
+    opened(fs).upsert(pa.table([["k"], [1], ["a"], ["b"]], schema=schema))
+    for ts, to in ((2, 9), (3, 6)):
+        table = opened(fs)
+        (table.upgrade if to == 9 else table.downgrade)(to)
+        opened(fs).upsert(pa.table([["k"], [ts], [None], [str(to)]], schema=schema))
+        found = opened(fs).scan(with_meta=False).to_arrow().to_pylist()
+        assert found == [{"id": "k", "ts": ts, "a": "a", "b": str(to)}]
 
 
 def test_the_rows_and_the_merge_rule_of_an_overwriting_table_stay() -> None:
