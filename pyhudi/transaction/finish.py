@@ -25,7 +25,7 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import table_lock
 from pyhudi.transaction.conflicts import Conflict, WriteSet, find_conflict
 from pyhudi.transaction.deferred_publish import is_deferred
-from pyhudi.transaction.publication import publish_instant
+from pyhudi.transaction.publication import is_rolled_back, publish_instant
 from pyhudi.transaction.rollback import without_lock
 
 
@@ -95,7 +95,8 @@ def _unless_overtaken(state: TableState, mine: Instant, touched: WriteSet) -> Ti
     other = find_conflict(state.log, before=state.timeline, now=now, mine=mine, touched=touched)
     if other is not None:
         return overtaken_by(other)
-    if not any(i.time == mine.time for i in now):
+    undone = is_rolled_back(state.log, mine, state.timeline, now)  # perhaps before it was inflight
+    if undone or not any(i.time == mine.time for i in now):
         return Overtaken(
             OvertakenError("another process rolled this instant back", instant=mine.time)
         )

@@ -195,7 +195,10 @@ class Transaction:
         finally:
             if self._beat is not None:
                 self._beat.stop()
-            self._lock.close()
+            if self.lost is None:
+                self._lock.__exit__(kind, error, at)
+            else:
+                self._lock.close()
 
     def _roll_back(self, error: BaseException) -> None:
         if self._instant is None or self._has_ended:

@@ -58,7 +58,7 @@ def publish_instant(
         if found is not None:
             return found
         now = log.load()
-        if all(i.time != mine.time for i in now.pending) or _is_rolled_back(log, mine, known, now):
+        if all(i.time != mine.time for i in now.pending) or is_rolled_back(log, mine, known, now):
             raise _rolled_back(mine) from failed
         if earlier := [instant for instant in log.late if instant.time == mine.time]:
             check_lock(fs)
@@ -109,7 +109,7 @@ def _completed(log: TimelineLog, mine: Instant, content: bytes, known: Timeline)
     Raises WriteConflictError if it was completed with other content.  The caller holds the lock.
     """
     now = log.load()
-    if _is_rolled_back(log, mine, known, now):
+    if is_rolled_back(log, mine, known, now):
         return None
     ends = COMPLETES_AS[mine.action]
     for instant in now.where({ends}, State.COMPLETED):
@@ -122,8 +122,10 @@ def _completed(log: TimelineLog, mine: Instant, content: bytes, known: Timeline)
     return None
 
 
-def _is_rolled_back(log: TimelineLog, mine: Instant, known: Timeline, now: Timeline) -> bool:
-    """Whether a rollback that is not in `known` undoes the instant."""
+def is_rolled_back(log: TimelineLog, mine: Instant, known: Timeline, now: Timeline) -> bool:
+    """Whether a rollback that is not in `known` undoes the instant, an archived one included."""
+    if mine.time in now.rolled_back - known.rolled_back:
+        return True
     for instant in now.where(UNDO_ACTIONS):
         with suppress(CorruptFileError):  # an incomplete plan of a rollback that never began
             if instant.time not in known.times and mine.time in log.taken_back(instant):

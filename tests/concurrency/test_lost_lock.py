@@ -10,16 +10,18 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import LockError
+from pyhudi.errors import FileMissingError, LockError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
+from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.storage.memory import MemoryStore
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, State
+from pyhudi.transaction.heartbeat import remove_heartbeat
 from pyhudi.transaction.rollback import roll_back_service
 from tests.support.leases import Call, LeasedFileSystem, Process
 
@@ -365,3 +367,51 @@ def test_an_attempt_of_a_writer_that_announces_none_counts(new_table: NewStore) 
     read = open_(store, Process("reader"))
     assert requested.time in read.timeline.commits.times
     assert not read.timeline.pending
+
+
+def test_a_file_that_is_missing_after_the_lock_was_lost_is_an_error_of_the_lock() -> None:
+    store, one = MemoryStore(), Process("one")
+
+    def read_late() -> None:
+        fs = LeasedFileSystem(store, one, "t")
+        with TableLock(fs):
+            one.stop()
+            fs.read("removed by the next holder")
+
+    first = Call(read_late)
+    one.wait_for_stop()
+    with TableLock(LeasedFileSystem(store, Process("other"), "t")):
+        one.resume()
+        error = first.ended().error
+    assert isinstance(error, LockError) and "was lost" in str(error)
+
+
+def test_a_file_that_is_missing_under_the_lock_is_reported_as_such() -> None:
+    fs = LeasedFileSystem(MemoryStore(), Process("one"), "t")
+    with pytest.raises(FileMissingError), TableLock(fs):
+        fs.read("never there")
+
+
+@pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
+def test_a_write_that_was_rolled_back_before_it_was_inflight_is_planned_again(
+    kind: TableType, new_table: NewStore
+) -> None:
+    store, one = new_table(kind), Process("one")
+    one.before = lambda path: one.stop() if is_inflight(path) else None
+    first = Call(lambda: open_(store, one, MODES[1]).insert(row("a", 1)))
+    one.wait_for_stop()
+    (pending,) = open_(store, Process("reader")).timeline.pending
+    remove_heartbeat(LeasedFileSystem(store, Process("time"), "t"), pending.time)
+    open_(store, Process("other")).clean()
+    assert not open_(store, Process("reader")).timeline.pending
+    one.before = lambda path: None
+    one.resume()
+    assert first.ended().error is None
+    assert first.result.conflicts == 1  # type: ignore[attr-defined]
+    open_(store, Process("next")).upsert(row("c", 3))
+    assert stored(store) == {"0": 0, "a": 1, "c": 3}
+
+
+def is_inflight(path: str) -> bool:
+    """Whether a path is that of an inflight write of the table."""
+    return path.rpartition("/")[0] in TIMELINES and path.endswith(".inflight")

@@ -311,7 +311,7 @@ MUTANTS += (
     _in(
         "transaction/finish.py",
         "finish: instant rolled back by another is not noticed",
-        "    if not any(i.time == mine.time for i in now):\n",
+        "    if undone or not any(i.time == mine.time for i in now):\n",
         "    if False:\n",
         ("tests/operations/test_lost_races.py", "-k", "rolled_back_before"),
     ),

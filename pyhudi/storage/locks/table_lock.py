@@ -23,10 +23,11 @@ import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
-from pyhudi.errors import LockError, StorageError
+from pyhudi.errors import FileMissingError, LockError, StorageError
 from pyhudi.options import LockRules
 from pyhudi.storage.filesystem import FileSystem, Mutex
 from pyhudi.storage.locks.providers import provided
@@ -95,11 +96,20 @@ class TableLock:
             gate.wait_seconds = self._wait_seconds
             gate.sign(self._purpose)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Raises LockError for a missing file after the lock was lost: others have removed it."""
+        is_lost = not self._own.seconds_left()
         for gate in self._gates[1:]:
             self._own.inner.remove(gate)
         for gate in reversed(self._gates):
             gate.leave()
+        if is_lost and isinstance(error, FileMissingError):
+            raise lock_lost(self._own.where) from error
 
 
 def check_lock(fs: FileSystem) -> None:
