@@ -22,6 +22,7 @@
 #                  random tables read by Spark and by the local engine
 # make filters  20,000 random filters against an evaluation of each row and DuckDB; both bounds of sqlglot
 # make options  write docs/options.md, docs/schema_evolution.md and docs/cli.md from the code
+# make simulate  actors, faults and a virtual clock under fresh seeds (MINUTES=10)
 # make history  long form: many writers and services, and a checker of what they leave
 # make chaos    long form: processes write, compact, clean and read while they are killed; then
 #               Apache Hudi reads what they left
@@ -43,7 +44,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults filters failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize model mutants newcomer test-version-9 engines-local
+.PHONY: browser demo faults filters failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -196,6 +197,9 @@ kills: build
 properties: build
 	$(BIN)/python -m tests.properties.table_machine --minutes 10 --seed $${SEED:-0}
 	$(BIN)/python -m pytest -p no:xdist -m slow tests/spark/test_read_properties.py
+
+simulate: build
+	$(BIN)/python -m tests.simulation --seconds $$(( $${MINUTES:-10} * 60 ))
 
 history: build
 	$(BIN)/python -m tests.history --seed $${SEED:-1} --rounds 200 --ops 500

@@ -1,0 +1,222 @@
+"""One seed, from its plan to its verdict."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import random
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
+from pyhudi.errors import PyhudiError
+from pyhudi.operations.create import NewTable, create
+from pyhudi.options.indexes import IndexKind
+from pyhudi.table.properties import TableType
+from tests.simulation.actors import SCHEMA, Actor, options_of, rows
+from tests.simulation.checks import BrokenError, Observer, Op
+from tests.simulation.scheduler import Process, Scheduler, StuckError, virtual_world
+from tests.simulation.store import FAULTS, STORES, Store, simulated_obstore
+
+_SETTLED_SECONDS: Final = 12 * 3600.0
+_FOCUSES: Final = ("", "commit", ".parquet", "marker", "/metadata/", ".lock", "hoodie.properties")
+_OPTIONS: Final = (
+    "hoodie.metadata.compact.max.delta.commits=2",
+    "hoodie.metadata.index.column.stats.enable=true",
+    "hoodie.compact.inline=true",
+    "hoodie.compact.inline.max.delta.commits=2",
+    "hoodie.clustering.inline=true",
+    "hoodie.clustering.inline.max.commits=2",
+    "hoodie.clean.commits.retained=1",
+    "hoodie.write.concurrency.early.conflict.detection.enable=true",
+    "hoodie.write.markers.type=TIMELINE_SERVER_BASED",
+    "hoodie.cleaner.policy.failed.writes=LAZY",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a seed runs; every field can be changed to shrink it."""
+
+    seed: int
+    store: str
+    version: int
+    kind: str
+    index: str
+    actors: tuple[str, ...]
+    steps: int
+    faults: tuple[str, ...]
+    rate: float
+    focus: str
+    stay: float
+    options: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, seed: int) -> Plan:
+        dice = random.Random(f"plan {seed}")
+        others = ["writer", "service", "reader", "consumer", "service", "writer"]
+        actors = ("writer", *(dice.choice(others) for _ in range(dice.randint(1, 4))))
+        rate = dice.choice((0.0, 0.003, 0.01, 0.03))
+        options = tuple(option for option in _OPTIONS if dice.random() < 0.3)
+        return cls(
+            seed, dice.choice(sorted(STORES)), dice.choice((6, 8, 9)),
+            dice.choice(("cow", "mor")), dice.choice(("record", "bloom", "simple", "bucket")),
+            actors, dice.choice((4, 7, 12)),
+            tuple(f for f in FAULTS if dice.random() < 0.6) if rate else (),
+            rate, dice.choice(_FOCUSES), dice.choice((0.0, 0.5, 0.9, 0.98)), options,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return (f"seed {self.seed}: version {self.version}, {self.kind}, {self.index}, "
+                f"{self.store}, {' '.join(self.actors)}, {self.steps} steps, "
+                f"faults {' '.join(self.faults) or 'none'} at {self.rate}"
+                f"{' near ' if self.focus else ''}{self.focus}; "
+                f"{' '.join(self.options)}")  # fmt: skip
+
+
+@dataclass
+class Verdict:
+    plan: Plan
+    problem: str = ""
+    trace: list[str] = field(default_factory=list)
+    commits: int = 0
+    sometimes: Counter[str] = field(default_factory=Counter)
+
+
+class Simulation:
+    """The world of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.scheduler = Scheduler(self._dice("turns"), stay=plan.stay)
+        self.store = Store(self.scheduler, self._dice("store"), focus=plan.focus)
+        self._pids, self._skews = itertools.count(1000), self._dice("skews")
+        self._skew: dict[str, float] = {}
+        self._fs = STORES[plan.store]
+        self.observer = Observer(self.scheduler, self._fs(self.store, self.process("observer")))
+        self.store.changed = self.observer.changed
+        self.settings = dict(option.split("=") for option in plan.options)
+        if plan.index == "bucket":
+            self.settings.pop("hoodie.clustering.inline", None)
+        self.actors = [self._actor(number, role) for number, role in enumerate(plan.actors)]
+
+    def _dice(self, purpose: str) -> random.Random:
+        return random.Random(f"{purpose} {self.plan.seed}")
+
+    def process(self, name: str) -> Process:
+        machine = "disk" if self.plan.store == "disk" else name.partition(".")[0]
+        skew = self._skew.setdefault(machine, self._skews.choice((0.0, 0.0, -1.5, 0.3, 4.0)))
+        process = Process(name, machine, next(self._pids), skew)
+        self.store.processes.append(process)
+        return process
+
+    def _actor(self, number: int, role: str) -> Actor:
+        name = f"{role}{number}"
+        return Actor(
+            name, role, self.plan.steps, self._dice(name), self.scheduler, self.observer,
+            lambda process: self._fs(self.store, process), self.process, self.settings,
+        )  # fmt: skip
+
+    def run(self) -> Verdict:
+        problem = ""
+        gc.collect()
+        gc.disable()  # finalizers run at the same places in every run
+        try:
+            with virtual_world(self.scheduler, self._dice("tokens")), simulated_obstore():
+                problem = self._run()
+        finally:
+            gc.enable()
+        found = Counter(self.observer.sometimes)
+        found.update({f"fault: {name}": n for name, n in self.store.met.items()})
+        lines = [str(call) for call in self.store.trace]
+        return Verdict(self.plan, problem, lines, len(self.observer.events), found)
+
+    def _run(self) -> str:
+        try:
+            self._phase("create", self._create)
+            self.observer.is_on = True
+            self.store.faults, self.store.rate = self.plan.faults, self.plan.rate
+            for actor in self.actors:
+                actor.start()
+            self.scheduler.run()
+            self._raise()
+            self.store.rate = 0.0
+            for process in self.store.processes:
+                self.scheduler.kill(process)
+            self._phase("end", self._end)
+        except BrokenError as broken:
+            cause = broken.__cause__
+            more = "".join(traceback.format_exception(cause)[-12:]) if cause else ""
+            return f"{broken}\n{more}".strip()
+        except StuckError as stuck:
+            return str(stuck)
+        return ""
+
+    def _raise(self) -> None:
+        """The first problem of a phase."""
+        for failure in self.scheduler.failures:
+            if not isinstance(failure, BrokenError):
+                raise BrokenError(f"an error of no kind: {failure!r}") from failure
+            raise failure
+        if self.observer.problem is not None:
+            raise self.observer.problem
+
+    def _phase(self, name: str, act: Any) -> None:
+        process = self.process(name)
+        self.scheduler.spawn(process, name, lambda: act(self._fs(self.store, process)))
+        self.scheduler.run()
+        self._raise()
+
+    def _create(self, fs: Any) -> None:
+        plan = self.plan
+        kind = TableType.MERGE_ON_READ if plan.kind == "mor" else TableType.COPY_ON_WRITE
+        version = {"hoodie.write.table.version": str(plan.version)}
+        options = options_of(**version, **self.settings)
+        index = IndexKind[plan.index.upper()]
+        create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), options, index))
+
+    def _end(self, fs: Any) -> None:
+        """Everybody is gone, late requests have arrived: the table is whole and can be written."""
+        self.scheduler.pause(_SETTLED_SECONDS)
+        table = Table(fs, options=options_of("last"), engine=LocalEngine(1))
+        self.observer.ops["last"] = op = Op("last", "upsert", ("k0", "k1"))
+        try:
+            op.instant = table.upsert(rows([0, 1], "last")).instant
+            self.observer.acknowledged(op)
+            table.repair()
+            found = table.doctor()
+            if not found.is_healthy:
+                raise BrokenError(f"the doctor finds after a repair: {found}")
+            verified = table.metadata.verify()
+            if not verified.is_healthy:
+                raise BrokenError(f"the metadata table differs: {verified}")
+            self.observer.check_timeline()
+            self.observer.check_rows(table)
+            for actor in self.actors:
+                if actor.role == "consumer":
+                    actor.consume(fs)
+                    actor.check_consumed()
+        except PyhudiError as error:
+            raise BrokenError(f"at the end {type(error).__name__}: {error}") from error
+
+
+def run(plan: Plan) -> Verdict:
+    """Run a plan in this process, which must be a fresh one: caches of the library are global."""
+    return Simulation(plan).run()
+
+
+def smaller(plan: Plan) -> list[Plan]:
+    """Plans that do less, the much smaller ones first."""
+    found = [replace(plan, steps=steps) for steps in (plan.steps // 2, plan.steps - 1) if steps]
+    found += [
+        replace(plan, actors=plan.actors[:n] + plan.actors[n + 1 :])
+        for n in range(len(plan.actors)) if len(plan.actors) > 1
+    ]  # fmt: skip
+    found += [replace(plan, faults=tuple(f for f in plan.faults if f != gone))
+              for gone in plan.faults]  # fmt: skip
+    found += [replace(plan, options=tuple(o for o in plan.options if o != gone))
+              for gone in plan.options]  # fmt: skip
+    return found

@@ -1,0 +1,45 @@
+"""Kept plans and a few fresh seeds; `make simulate` runs many."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KEPT = Path(__file__).with_name("kept.jsonl").read_text("ascii").splitlines()
+
+
+def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation", *arguments], text=True, capture_output=True,
+        cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONHASHSEED": "0"}, check=False,
+    )  # fmt: skip
+
+
+def test_one_seed_gives_one_trace() -> None:
+    first, second = (simulate("--seed", "8", "--trace") for _ in range(2))
+    assert first.returncode == 0, first.stdout[-3000:] + first.stderr
+    assert first.stdout == second.stdout
+    assert len(first.stdout.splitlines()) > 100
+
+
+@pytest.mark.parametrize("plan", KEPT)
+def test_a_plan_that_failed_once_holds(plan: str) -> None:
+    ran = simulate("--plan", plan)
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr
+
+
+def test_seeds_hold() -> None:
+    """Fresh ones for a time if PYHUDI_SIMULATION_SECONDS is set, else the same few."""
+    seconds = os.environ.get("PYHUDI_SIMULATION_SECONDS")
+    ran = simulate("--seconds", seconds) if seconds else simulate("--count", "8", "--first", "311")
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr
+
+
+def test_a_store_that_forgets_is_found_out_and_shown_by_a_trace() -> None:
+    ran = simulate("--seed", "8", "--faults", "forget", "--rate", "0.05", "--trace")
+    assert ran.returncode == 3, ran.stdout[-3000:] + ran.stderr
+    assert "plan: {" in ran.stdout and "forgotten" in ran.stdout
