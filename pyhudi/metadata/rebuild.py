@@ -27,6 +27,7 @@ from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED, KeysOfGroup, create_m
 from pyhudi.metadata.file_stats.build import create_facts
 from pyhudi.metadata.payloads import MetadataPartition
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.storage.path_remap import RedirectedFileSystem, copy_file, files_below
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config, store_config
@@ -80,6 +81,7 @@ def rebuild_metadata_table(
         records=None if request.shard_count is None else request.keys(),
     )
     built = create_facts(redirected, built, log, group_counts=request.facts, engine=engine)
+    check_lock(fs)
     fs.create(_COMPLETE, json.dumps({"after": _newest(log)}).encode())
     return _swap(fs, config, built)
 
@@ -90,12 +92,19 @@ def _newest(log: TimelineLog) -> str:
 
 
 def _swap(fs: FileSystem, config: TableConfig, built: TableConfig) -> TableConfig:
-    """Replace the old metadata table with the new one.  May be repeated after any interruption."""
+    """Replace the old metadata table with the new one.  May be repeated after any interruption.
+
+    Raises LockError, before each step that another holder of the table's lock could not stand.
+    """
     listed = built.properties.get(LISTED, "")
+    check_lock(fs)
     config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
+    check_lock(fs)
     fs.delete_folder(METADATA_TABLE)
+    check_lock(fs)
     for info in files_below(fs, _NEW):
         copy_file(fs, info.path, METADATA_TABLE + info.path[len(_NEW) :])
+    check_lock(fs)
     config = store_config(fs, config.with_properties({LISTED: listed}))
     fs.delete_folder(REBUILT)
     return config

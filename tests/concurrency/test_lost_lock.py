@@ -415,3 +415,18 @@ def test_a_write_that_was_rolled_back_before_it_was_inflight_is_planned_again(
 def is_inflight(path: str) -> bool:
     """Whether a path is that of an inflight write of the table."""
     return path.rpartition("/")[0] in TIMELINES and path.endswith(".inflight")
+
+
+def test_who_has_lost_the_lock_does_not_swap_in_a_metadata_table_that_it_has_rebuilt(
+    new_table: NewStore,
+) -> None:
+    store, one = new_table(TableType.COPY_ON_WRITE), Process("one")
+    one.before = lambda path: one.stop() if path.endswith(".rebuilt_metadata/complete") else None
+    first = Call(lambda: open_(store, one).metadata.rebuild())
+    one.wait_for_stop()
+    open_(store, Process("other")).upsert(row("b", 2))
+    one.resume()
+    assert isinstance(first.ended().error, LockError)
+    assert open_(store, Process("reader")).metadata.verify().is_healthy
+    open_(store, Process("next")).upsert(row("c", 3))
+    assert stored(store) == {"0": 0, "b": 2, "c": 3}
