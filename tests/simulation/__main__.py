@@ -4,7 +4,8 @@
     python -m tests.simulation --seconds S [--first N]           fresh seeds for a time
     python -m tests.simulation --plan '{...}' [--trace]          a plan as a failing run prints it
 
-Each seed runs in a process of its own.  Exit status 3 if a promise did not hold.
+Each seed runs in a process of its own.  Exit status 3 if a promise did not hold, or if a run of
+half an hour has never reached one of the rare events that it is there for.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import sys
 import time
 from collections import Counter
 
+from tests.simulation.checks import SOMETIMES
 from tests.simulation.run import Plan, Verdict, run, smaller
 
 _LIMIT_SECONDS = 60.0
+_LONG_SECONDS = 1800.0
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -116,6 +119,10 @@ def main() -> int:
                 break
     for name, count in sorted(sometimes.items()):
         print(f"{count:8} {name}")
+    unreached = [name for name in SOMETIMES if not sometimes[name]]
+    if unreached and asked.seconds >= _LONG_SECONDS:
+        problems += 1
+        print("never reached:", ", ".join(unreached))
     print(f"simulation: {ran} seeds from {seed}, {events} events, {problems} problems")
     return 3 if problems else 0
 

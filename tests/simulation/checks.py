@@ -25,6 +25,18 @@ from tests.history.events import Event, Rows, Undo, Write, apply, rows_of, survi
 from tests.simulation.scheduler import Scheduler
 
 PARTS: Final = 3
+SOMETIMES: Final = (
+    "a completed commit was undone",
+    "a late commit was found",
+    "a pinned snapshot was read twice",
+    "a write was planned again",
+    "an instant was rolled back twice",
+    "changes had expired",
+    "refused: another writer holds the table's lock",
+    "refused: the table's lock was lost during the write",
+    "refused: the table's lock was lost while publishing the commit",
+)
+"""What a long run must reach: otherwise it has not shown what it is there for."""
 _UNDO: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
 
 
@@ -62,6 +74,7 @@ class Observer:
     problem: BrokenError | None = None
     is_on: bool = False
     _seen: set[tuple[str, bool]] = field(default_factory=set)
+    _undone: set[str] = field(default_factory=set)
 
     @contextmanager
     def looking(self) -> Iterator[Table]:
@@ -88,6 +101,7 @@ class Observer:
         with self.looking() as table:
             log = table._state().log
             timeline = log.load()
+            self.sometimes["a late commit was found"] += bool(log.late)
             new = False
             for instant in timeline.where(COMMITS | _UNDO, State.COMPLETED):
                 known = (str(instant.time), instant.action in _UNDO)
@@ -103,6 +117,8 @@ class Observer:
         log, moment = table._state().log, float(len(self.events))
         if instant.action in _UNDO:
             gone = frozenset(str(time) for time in rolled_back(log, instant))
+            self.sometimes["an instant was rolled back twice"] += bool(gone & self._undone)
+            self._undone |= gone
             if not gone & {write.instant for write in surviving(self.events)}:
                 return False  # of pending writes only
             self.sometimes["a completed commit was undone"] += 1
