@@ -90,37 +90,37 @@ def main() -> int:
     parser.add_argument("--faults", help="instead of those of the plan, with commas")
     parser.add_argument("--rate", type=float, help="of faults, for each call")
     parser.add_argument("--stop", action="store_true", help="at the first problem")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
-    if asked.seed is not None or asked.plan:
-        plan = from_json(asked.plan) if asked.plan else Plan.of(asked.seed)
-        if asked.faults is not None:
-            plan = dataclasses.replace(plan, faults=tuple(asked.faults.split(",")))
-        if asked.rate is not None:
-            plan = dataclasses.replace(plan, rate=asked.rate)
-        if asked.shrink:
+    if arguments.seed is not None or arguments.plan:
+        plan = from_json(arguments.plan) if arguments.plan else Plan.of(arguments.seed)
+        if arguments.faults is not None:
+            plan = dataclasses.replace(plan, faults=tuple(arguments.faults.split(",")))
+        if arguments.rate is not None:
+            plan = dataclasses.replace(plan, rate=arguments.rate)
+        if arguments.shrink:
             plan = shrunk(plan)
         verdict = apart(plan)
-        show(verdict, trace=asked.trace)
+        show(verdict, trace=arguments.trace)
         return 3 if verdict.problem else 0
-    seed = int(time.time()) if asked.first is None else asked.first
-    end, ran, events, problems = time.monotonic() + asked.seconds, 0, 0, 0
+    seed = int(time.time()) if arguments.first is None else arguments.first
+    end, ran, events, problems = time.monotonic() + arguments.seconds, 0, 0, 0
     sometimes: Counter[str] = Counter()
-    while ran < asked.count or time.monotonic() < end:
+    while ran < arguments.count or time.monotonic() < end:
         verdict = apart(Plan.of(seed + ran))
         ran, events = ran + 1, events + verdict.commits
         sometimes.update(verdict.sometimes)
         if verdict.problem:
             problems += 1
             show(verdict, trace=False)
-            if asked.stop:
+            if arguments.stop:
                 break
     for name, count in sorted(sometimes.items()):
         print(f"{count:8} {name}")
     unreached = [name for name in SOMETIMES if not sometimes[name]]
-    if unreached and asked.seconds >= _LONG_SECONDS:
+    if unreached and arguments.seconds >= _LONG_SECONDS:
         problems += 1
         print("never reached:", ", ".join(unreached))
     print(f"simulation: {ran} seeds from {seed}, {events} events, {problems} problems")

@@ -57,7 +57,7 @@ class Process:
     pid: int
     skew: float = 0.0
     frozen_until: float = 0.0
-    is_dead: bool = False
+    has_ended: bool = False
 
 
 @dataclass(eq=False)
@@ -75,7 +75,7 @@ class Task:
     thread: threading.Thread | None = None
 
     def can_run(self, now: float) -> bool:
-        if self.process.is_dead:
+        if self.process.has_ended:
             return True
         if self.process.frozen_until > now:
             return False
@@ -122,7 +122,7 @@ class Scheduler:
         self._by_ident[threading.get_ident()] = task
         task.turn.acquire()
         try:
-            if not task.process.is_dead:
+            if not task.process.has_ended:
                 task.act()
         except Killed:
             pass
@@ -145,7 +145,7 @@ class Scheduler:
         heapq.heappush(self._due, (moment, next(self._numbers), event))
 
     def kill(self, process: Process) -> None:
-        process.is_dead = True
+        process.has_ended = True
 
     # ---- turns -----------------------------------------------------------------------------
 
@@ -158,14 +158,14 @@ class Scheduler:
         task = self.current
         if task is None or self.is_quiet:
             return ready is None or ready()
-        if task.process.is_dead:
+        if task.process.has_ended:
             raise Killed
         task.wake, task.ready = self.now + max(seconds, 0.0), ready
         chosen = self._choose(task)
         if chosen is not task:
             self._hand_to(chosen)
             task.turn.acquire()
-        if task.process.is_dead:
+        if task.process.has_ended:
             raise Killed
         task.ready = None
         return ready is None or ready()
@@ -252,7 +252,7 @@ class Simulated:
 
     def started(self, pid: int) -> str:
         """The start time of a process of this machine, of which every pid is a new one."""
-        living = {task.process.pid for task in self.scheduler._tasks if not task.process.is_dead}
+        living = {task.process.pid for task in self.scheduler._tasks if not task.process.has_ended}
         return "1" if pid in living else ""
 
 

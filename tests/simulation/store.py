@@ -213,11 +213,11 @@ class _Obstore:
         self._ended(store, fault, "get", name, "missing" if body is None else "")
         body = self._found(store, name)
         first, last = 0, len(body)
-        wanted = (options or {}).get("range")
-        if wanted is not None:
+        requested = (options or {}).get("range")
+        if requested is not None:
             if not body:
                 raise _Errors.GenericError("416 Range Not Satisfiable")
-            first, last = wanted[0], min(wanted[1], len(body))
+            first, last = requested[0], min(requested[1], len(body))
         meta, token = self._meta(store, name), store.tokens.get(name, "")
         return _Answer(body[first:last], meta, (first, last), {"pyhudiattempt": token})
 
@@ -431,7 +431,7 @@ class _FileLock:
 
     def _is_free(self) -> bool:
         holder = self._holders.get(self._name)
-        return holder is None or holder.is_dead
+        return holder is None or holder.has_ended
 
     def acquire(self, wait_seconds: float) -> bool:
         scheduler = self._disk.shared.scheduler
@@ -449,7 +449,7 @@ class _FileLock:
         return math.inf
 
     def release(self) -> None:
-        if self._disk.process.is_dead:
+        if self._disk.process.has_ended:
             raise Killed
         del self._holders[self._name]
         self._disk.shared.note("unlock", self._name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-KEPT = Path(__file__).with_name("kept.jsonl").read_text("ascii").splitlines()
+PLANS = Path(__file__).with_name("plans.jsonl").read_text("ascii").splitlines()
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +26,7 @@ def test_one_seed_gives_one_trace() -> None:
     assert len(first.stdout.splitlines()) > 100
 
 
-@pytest.mark.parametrize("plan", KEPT)
+@pytest.mark.parametrize("plan", PLANS)
 def test_a_plan_that_failed_once_holds(plan: str) -> None:
     ran = simulate("--plan", plan)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr
