@@ -9,7 +9,7 @@ snapshots       a read shows the table after some number of completed writes: al
                 acknowledged before it began, none that began after it ended
 readers' errors a snapshot may expire only where it was overtaken by as many commits as cleaning
                 retains, or by a rollback or restore
-time travel     as of any instant the table is what the writes up to it make
+time travel     as of any instant the table is what the writes that had completed with it make
 incremental     the changes between two instants are the keys whose writes lie between
 index           the record index and the rows agree, both ways
 """
@@ -166,6 +166,8 @@ def _check_read(
 
 def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict: Verdict) -> None:
     """Time travel and changes at some instants whose files are still there."""
+    completed = _completions(table)
+    times = {write.op: completed.get(write.instant, write.instant) for write in writes}
     late = sorted(writes, key=lambda write: write.instant)[-12:]
     for write in dice.sample(late, min(4, len(late))):
         try:
@@ -173,12 +175,12 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
         except SnapshotExpiredError:
             continue
         stored = {row["id"]: row["op"] for row in found}
-        wrong = first_difference(stored, _as_of(writes, write.instant))
+        until = times[write.op]
+        then = rows_of((other for other in writes if times[other.op] <= until), PARTS)
+        wrong = first_difference(stored, then)
         verdict.claim(wrong is None, f"as of {write.instant}: {wrong}")
     if len(late) < 3:
         return
-    completed = _completions(table)
-    times = {write.op: completed.get(write.instant, write.instant) for write in writes}
     since, until = sorted(times[w.op] for w in dice.sample(late, 2))
     new = {op for op, time in times.items() if since < time <= until}
     then = rows_of((write for write in writes if times[write.op] <= until), PARTS)
@@ -210,7 +212,3 @@ def _reaches_archive(table: Table, since: str) -> bool:
         and since < min(i.completed_at or i.time for i in active)
         and any(done > since for done in state.archive.completions.values())
     )
-
-
-def _as_of(writes: list[Write], instant: str) -> Rows:
-    return rows_of((write for write in writes if write.instant <= instant), PARTS)
