@@ -95,7 +95,8 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
         if partition.path.startswith(INDEX_PREFIXES)
     }
     schema = load_state(fs, ReadOptions(metadata_enabled=False)).schema()
-    if COLUMN_STATS.path in listed and config.layout.index_version:
+    has_ranges = not listed.isdisjoint({COLUMN_STATS.path, PARTITION_STATS.path})
+    if has_ranges and config.layout.index_version:
         config = define_column_stats(fs, config, schema)
     config = rebuild_metadata_table(fs, config, request, engine=engine)
     if by_partition:

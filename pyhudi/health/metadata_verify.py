@@ -30,6 +30,7 @@ from pyhudi.metadata.payloads import (
     COLUMN_STATS,
     FILES,
     INDEX_PREFIXES,
+    PARTITION_STATS,
     RECORD_INDEX,
 )
 from pyhudi.metadata.reader import MetadataTable, open_metadata
@@ -105,7 +106,7 @@ def _check_definitions(inventory: TableInventory) -> None:
     """Raise CorruptFileError for index definitions that writers cannot use."""
     fs, config = inventory.fs, inventory.config
     read_definitions(fs, config)
-    if COLUMN_STATS.path in config.metadata_partitions:
+    if not config.metadata_partitions.isdisjoint({COLUMN_STATS.path, PARTITION_STATS.path}):
         stats_definition(fs, config)
 
 

@@ -9,6 +9,7 @@ from pyhudi.metadata.bootstrap import LISTED
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config
 from tests.health.metadata_damage import (
+    DEFINITIONS,
     METADATA,
     TABLES,
     Totals,
@@ -75,3 +76,15 @@ def test_a_later_partition_does_not_hide_a_lost_commit_of_the_metadata_table(ver
     _lose_last_commit(fs)
     with pytest.raises(IndexNotReadyError, match="lacks a commit"):
         opened(fs).upsert(batch(rows(range(3), 5000)))
+
+
+def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> None:
+    fs = sound(8, TableType.MERGE_ON_READ).fs
+    fs.replace(DEFINITIONS, b"{}")
+    config = load_config(fs)
+    listed = config.metadata_partitions - {"column_stats"}
+    store_config(fs, config.with_properties({LISTED: ",".join(listed)}))
+    opened(fs).repair()
+    opened(fs).upsert(batch(rows(range(3), 5000)))
+    assert opened(fs).metadata.verify().is_healthy
+    assert "secondary_index_of_w" not in load_config(fs).metadata_partitions
