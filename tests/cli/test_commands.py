@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,14 +14,28 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from pyhudi.cli import app
 from pyhudi.cli.output import json_text
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pyhudi", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command line in this process, without a terminal: a process costs a second."""
+    words = [str(each) for each in arguments]
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.StringIO())
+        with pytest.raises(SystemExit) as ended:
+            app.run(words)
+    printed, errors = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    assert isinstance(ended.value.code, int)
+    return subprocess.CompletedProcess(words, ended.value.code, printed, errors)
 
 
 def answer(*arguments: object) -> object:
@@ -47,6 +63,13 @@ def test_table_info_describes_a_table(table: Path) -> None:
     assert info["record_key"] == ["id"]
     assert info["file_groups"] == 2
     assert info["log_files"] == 1
+
+
+def test_a_process_prints_and_ends_as_the_command_line_does_here(table: Path) -> None:
+    for words in (["table", "info", table, "--json"], ["table", "info", table / "none"]):
+        process, here = run_process(*words), run(*words)
+        found = process.returncode, process.stdout, process.stderr
+        assert found == (here.returncode, here.stdout, here.stderr)
 
 
 def test_table_schema_names_every_column(table: Path) -> None:
