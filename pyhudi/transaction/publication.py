@@ -123,8 +123,10 @@ def _completed(log: TimelineLog, mine: Instant, content: bytes, known: Timeline)
 
 
 def is_rolled_back(log: TimelineLog, mine: Instant, known: Timeline, now: Timeline) -> bool:
-    """Whether a rollback that is not in `known` undoes the instant, an archived one included."""
-    if mine.time in now.rolled_back - known.rolled_back:
+    """Whether a rollback that is not in `known` undoes the instant, an archived one included.
+
+    The permanent list names rollbacks too, once they were examined."""
+    if mine.action not in UNDO_ACTIONS and mine.time in now.rolled_back - known.rolled_back:
         return True
     for instant in now.where(UNDO_ACTIONS):
         with suppress(CorruptFileError):  # an incomplete plan of a rollback that never began
