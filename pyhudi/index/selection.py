@@ -1,7 +1,8 @@
 """Selection of the index of a write.
 
 In order of precedence: the option `hoodie.index.type`; the table's properties; the record index,
-if the metadata table has one.  There is no other default.
+if the metadata table has one, or had one until a rebuild was interrupted.  There is no other
+default.
 
 Version 6 has no property for the index: it is an option of each writer.  Tables created by pyhudi
 with an index other than the record index store it in their properties under the name of the option,
@@ -19,7 +20,10 @@ from pyhudi.errors import IndexNotReadyError, OptionError
 from pyhudi.index.bucket import BucketRule, bucket_of_group
 from pyhudi.metadata.elastic.store import PYHUDI_INDEX_TYPE
 from pyhudi.metadata.payloads import RECORD_INDEX
-from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
+from pyhudi.metadata.record_index.by_partition import (
+    defined_by_partition,
+    is_partitioned_record_index,
+)
 from pyhudi.options import BucketEngine, IndexKind, IndexRules, WriteOptions
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
@@ -33,6 +37,10 @@ INDEX_SHADOW: Final = "pyhudi.index.shadow"
 BUCKET_COUNT: Final = "hoodie.bucket.index.num.buckets"
 BUCKET_FIELDS: Final = "hoodie.bucket.index.hash.field"
 BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
+BUILD_PROPERTY: Final = "pyhudi.index.build"
+"""A property that changes with every build of a record index; other engines ignore it."""
+BUILDING: Final = "unfinished"
+"""Its value while a new index replaces the former one."""
 _BUCKETS: Final = 256
 """Default number of buckets of a new table, as in Apache Hudi."""
 
@@ -81,6 +89,10 @@ def choose_index(fs: FileSystem, config: TableConfig, options: WriteOptions) -> 
         kind, why = stored, "stored in the table's properties"
     elif listed is not None:
         kind, why = listed, "the table has one"
+    elif config.properties.get(BUILD_PROPERTY) == BUILDING:
+        by_partition = defined_by_partition(fs, config)
+        kind = IndexKind.PARTITIONED_RECORD if by_partition else IndexKind.RECORD
+        why = "a rebuild of the record index was interrupted"
     elif options.keep_partitioned_index:
         kind, why = IndexKind.PARTITIONED_RECORD, f"set by {PARTITIONED_INDEX}"
     else:

@@ -1,11 +1,15 @@
-"""A repair of the record index that stops anywhere changes no row, and the next one ends it."""
+"""A repair or rebuild of the record index that stops anywhere changes no row, and the next repair
+or write completes it."""
 
 from __future__ import annotations
 
 import pytest
 
+from pyhudi.operations.create import NewTable, create
+from pyhudi.options import IndexKind, parse_options
+from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
-from tests.crash.test_every_stop import before, open_, rows, snapshot
+from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, open_, rows, snapshot
 from tests.support.filesystems import clone, every_stop
 from tests.support.planted import plant
 
@@ -30,3 +34,23 @@ def test_a_stop_anywhere_leaves_the_old_index_or_the_repaired_one(kind: TableTyp
         assert snapshot(stop.fs) == want | {"k30": 9, "k31": 9}, str(stop)
         assert open_(stop.fs).index.verify().is_exact, str(stop)
     assert stops > 10
+
+
+@pytest.mark.parametrize(
+    ("version", "index"),
+    [(6, IndexKind.RECORD), (9, IndexKind.RECORD), (9, IndexKind.PARTITIONED_RECORD)],
+)
+def test_a_write_completes_a_rebuild_that_stopped(version: int, index: IndexKind) -> None:
+    start, kind = MemoryFileSystem(), TableType.COPY_ON_WRITE
+    defined = parse_options({**OPTIONS, "hoodie.write.table.version": str(version)})
+    create(start, NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), defined, index))
+    open_(start).bulk_insert(rows(range(8), 1))
+    want = snapshot(start)
+    stops = 0
+    for stop in every_stop(start, lambda fs: open_(fs).index.rebuild(), one_in=3, varies=True):
+        stops += 1
+        assert snapshot(stop.fs) == want, str(stop)
+        open_(stop.fs).upsert(rows(range(7, 9), 9))
+        assert snapshot(stop.fs) == want | {"k7": 9, "k8": 9}, str(stop)
+        assert open_(stop.fs).index.verify().is_exact, str(stop)
+    assert stops > 7

@@ -6,21 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
-from pyhudi.filenames import METADATA_TABLE, new_write_token
+from pyhudi.filenames import METADATA_TABLE
 from pyhudi.formats.base_file import footer
 from pyhudi.index.maintenance.rebuild import (
-    BUILD_PROPERTY,
     Built,
     MadeFiles,
     ReportProgress,
+    as_built,
     build_files,
     build_now,
     put_files,
     silent,
+    unlist_former,
 )
 from pyhudi.index.maintenance.sizing import partition_group_count, planned_groups
 from pyhudi.index.selection import PARTITIONED_INDEX_VERSION
-from pyhudi.metadata.bootstrap import create_metadata, publish_partition, unlist
+from pyhudi.metadata.bootstrap import create_metadata, publish_partition
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.definitions import define_record_index
 from pyhudi.metadata.elastic.create import drop_elastic
@@ -111,10 +112,8 @@ def build_by_partition(
         hash = KeyHash(count)
         files = build_files(state, hash, METADATA_TABLE, engine, report, slices=slices[name])
         made.append((partition_groups(name), files))
-    # the changed property makes readers that have the table open load the index again
-    config = config.with_properties({BUILD_PROPERTY: new_write_token(len(made))})
-    config = unlist(state.fs, config, RECORD_INDEX)
-    config = define_record_index(state.fs, config, by_partition=True)
+    config = unlist_former(state.fs, config)
+    config = as_built(define_record_index(state.fs, config, by_partition=True))
 
     def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
         return put_files(made, target, time, engine, report)

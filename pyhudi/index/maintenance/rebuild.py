@@ -9,8 +9,8 @@ swap     unlist and remove the old partition -> move the new files into place ->
 
 Names of staged files are derived from their input, so a build that was killed resumes where it
 stopped, and reads again only what has changed.  Memory: one file slice and one chunk of a bucket a
-task.  A crash during the swap leaves the table without a listed record index; another build
-completes it.  Source: table_format 9.1, 9.8.
+task.  A crash during the swap leaves the table without a listed record index; another build, or
+the next write, completes it.  Source: table_format 9.1, 9.8.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from pyhudi.index.maintenance.sorted_key_runs import (
     run_tasks,
 )
 from pyhudi.index.maintenance.verify import CheckTask, check_bucket
+from pyhudi.index.selection import BUILD_PROPERTY, BUILDING
 from pyhudi.metadata.bootstrap import create_metadata, first_stat, publish_partition, unlist
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.definitions import define_record_index
@@ -52,13 +53,12 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import DurableStaging, FileStaged
 from pyhudi.table.file_group_view import FileSlice
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.clock import epoch_millis
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import State
 
 BUILD_FOLDER: Final = "index-build"
-BUILD_PROPERTY: Final = "pyhudi.index.build"
-"""A property that changes with every build; other engines ignore it."""
 
 _ROWS: Final = 1 << 19
 _COPY_BYTES: Final = 4 << 20
@@ -150,9 +150,8 @@ def build_now(
     assert metadata is not None
     finish_pending(metadata, engine)  # its plans refer to files of the old index
     made = build_files(state, KeyHash(bucket_count), METADATA_TABLE, engine, report)
-    # the changed property makes readers that have the table open load the index again
-    config = config.with_properties({BUILD_PROPERTY: new_write_token(bucket_count)})
-    config = define_record_index(state.fs, unlist(state.fs, config, RECORD_INDEX))
+    config = unlist_former(state.fs, config)
+    config = as_built(define_record_index(state.fs, config))
 
     def put(target: FileSystem, time: InstantTime) -> list[WriteStat]:
         return put_files([(RECORD_INDEX, made)], target, time, engine, report)
@@ -162,6 +161,16 @@ def build_now(
     drop_elastic(state.fs, config)
     made.forget(state.fs)
     return made.built
+
+
+def unlist_former(fs: FileSystem, config: TableConfig) -> TableConfig:
+    """Remove the former record index, and store that a new one is being built."""
+    return unlist(fs, config.with_properties({BUILD_PROPERTY: BUILDING}), RECORD_INDEX)
+
+
+def as_built(config: TableConfig) -> TableConfig:
+    """The properties with a new token of their index, by which open tables notice it."""
+    return config.with_properties({BUILD_PROPERTY: new_write_token()})
 
 
 def put_files(

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pyhudi.engine import Engine
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.index.maintenance.rebuild import (
-    BUILD_PROPERTY,
     BucketFile,
     Built,
     ReportProgress,
@@ -24,6 +23,7 @@ from pyhudi.index.maintenance.rebuild import (
     in_waves,
     silent,
 )
+from pyhudi.index.selection import BUILD_PROPERTY
 from pyhudi.metadata.bootstrap import create_metadata, unlist
 from pyhudi.metadata.elastic.compaction import tend
 from pyhudi.metadata.elastic.create import (
