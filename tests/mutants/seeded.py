@@ -39,7 +39,6 @@ SAVED = ("tests/concurrency/test_readers.py", "-k", "savepoint")
 AGAIN = ("tests/concurrency/test_readers.py", "-k", "archival")
 LISTED = ("tests/concurrency/test_readers.py", "-k", "9-store and many_writes")
 INDEXED = ("tests/concurrency/test_readers.py", "-k", "9-metadata and many_writes")
-SPARK = ("tests/spark/test_source.py", "-k", "nan or zeros")
 
 
 @dataclass(frozen=True)
@@ -241,12 +240,6 @@ MUTANTS = (
     _in("storage/listing_snapshot.py", "a folder of a walk is not there",
         "return place in self._walked or place in self._entries", "return place in self._walked",
         ("tests/storage/test_object_store.py", "-k", "walk")),
-    _in("spark/source/filters.py", "a filter of Spark loses NaN",
-        "return (column > value) | pc.is_nan(column) if is_nan else column > value",
-        "return column > value", SPARK),
-    _in("spark/source/filters.py", "a list with one zero loses the other",
-        "    if not pt.is_floating(values.type) or 0.0 not in values.to_pylist():\n",
-        "    if True:\n", SPARK),
     _in("table/listing.py", "partitions inside others are passed over",
         "                found.append(folder)\n            todo",
         "                found.append(folder)\n                continue\n            todo",

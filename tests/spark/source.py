@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
 
-from pyhudi.spark.source.batch_reader import FilteringReader, TableReader, read_request
 from pyhudi.spark.types import to_spark
 from pyspark_pyhudi import DefaultSource
 
@@ -47,24 +45,15 @@ def save(path: Path, rows: pa.Table, mode: str = "append", tasks: int = 2, **opt
     mine.commit(messages)
 
 
-def reader(path: Path, filters: Sequence[Any] = (), **options: str) -> DataSourceReader:
-    named = {name.replace("__", "."): value for name, value in options.items()}
-    found = source(path, named)
+def reader(path: Path, **options: str) -> DataSourceReader:
+    found = source(path, {name.replace("__", "."): value for name, value in options.items()})
     schema = found.schema()
-    found = again(found)
-    if not filters:
-        plain: DataSourceReader = found.reader(schema)
-        assert isinstance(plain, TableReader) and not isinstance(plain, FilteringReader)
-        return again(plain)
-    request = read_request({"path": str(path), **named})
-    mine = FilteringReader(request, schema, found._pin)
-    assert list(mine.pushFilters(list(filters))) == list(filters), "Spark has to apply them too"
-    return again(mine)
+    return again(again(found).reader(schema))
 
 
-def load(path: Path, filters: Sequence[Any] = (), **options: str) -> list[dict[str, Any]]:
-    """The rows of `spark.read.format("pyhudi").load(path)`, less what the filters rule out."""
-    mine = reader(path, filters, **options)
+def load(path: Path, **options: str) -> list[dict[str, Any]]:
+    """The rows of `spark.read.format("pyhudi").load(path)`."""
+    mine = reader(path, **options)
     rows: list[dict[str, Any]] = []
     for partition in mine.partitions():
         for batch in again(mine).read(again(partition)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from pyhudi.spark.source.partition_reads import read_slices
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.spill import AGE_DAYS_MAX, sweep_staging
 from tests.spark import source
-from tests.support.pyspark_release import lacks
 
 sql: Any = datasource
-needs_filters = pytest.mark.pyspark("4.1")
 
 
 def some_rows(*keys: str, ts: int = 1) -> pa.Table:
@@ -139,98 +136,27 @@ def test_a_missing_table_is_reported_before_anything_runs(tmp_path: Path) -> Non
     assert not (tmp_path / "nothing").exists()
 
 
-def filters() -> list[tuple[Any, str]]:
-    """Filters, and the keys of the rows they keep; none for a PySpark without filters."""
-    if lacks("4.1"):
-        return []
-    return [
-        (sql.EqualTo(("id",), "k3"), "k3"),
-        (sql.EqualTo(("_hoodie_record_key",), "k3"), "k3"),
-        (sql.In(("id",), ("k1", "k6", "absent")), "k1 k6"),
-        (sql.EqualTo(("part",), "b"), "k1 k3 k5"),
-        (sql.GreaterThan(("fare",), 4.0), "k5 k6"),
-        (sql.LessThanOrEqual(("ts",), 1), "k1 k2"),
-        (sql.Not(sql.EqualTo(("fare",), 1.0)), "k2 k3 k4 k5 k6"),
-        (sql.IsNull(("fare",)), ""),
-        (sql.IsNotNull(("part",)), "k1 k2 k3 k4 k5 k6"),
-        (sql.StringStartsWith(("id",), "k"), "k1 k2 k3 k4 k5 k6"),
-        (sql.StringEndsWith(("id",), "2"), "k2"),
-        (sql.StringContains(("part",), "a"), "k2 k4 k6"),
-        (sql.EqualNullSafe(("part",), None), "k1 k2 k3 k4 k5 k6"),  # none of ours: left to Spark
-    ]
-
-
-@needs_filters
-@pytest.mark.parametrize("one, left", filters(), ids=str)
-def test_filters_leave_the_rows_they_should(table: Path, one: Any, left: str) -> None:
-    assert keys(source.load(table, [one])) == left
-
-
-@needs_filters
-def test_keys_are_looked_up_in_the_record_index(table: Path) -> None:
-    """Only file groups that hold a key are read, whatever else is filtered."""
-    every = source.reader(table).partitions()
-    one = source.reader(table, [sql.EqualTo(("id",), "k3"), sql.IsNotNull(("ts",))]).partitions()
-    assert sum(len(partition.tasks) for partition in every) >= 2
-    assert sum(len(partition.tasks) for partition in one) == 1
-    unknown = [sql.In(("id",), ("x", "y"))]
-    assert keys(source.load(table, unknown)) == ""
-    if not pyhudi.open_table(table).config.is_merge_on_read:  # whose index others leave keys out of
-        assert sum(len(p.tasks) for p in source.reader(table, unknown).partitions()) == 0
-
-
-@needs_filters
-def test_keys_of_several_columns_are_looked_up_too(tmp_path: Path) -> None:
-    rows = some_rows("k1", "k2", "k3", "k4")
-    by = {"hoodie__datasource__write__recordkey__field": "id,ts"}
-    source.save(tmp_path / "t", rows, **by)
-    both = [sql.EqualTo(("ts",), 1), sql.In(("id",), ("k1", "k3"))]
-    assert keys(source.load(tmp_path / "t", both)) == "k1 k3"
-    left = source.reader(tmp_path / "t", both).partitions()
-    assert sum(len(partition.tasks) for partition in left) == 1
-    assert keys(source.load(tmp_path / "t", both[:1])) == "k1 k2 k3 k4"
-
-
-@needs_filters
-def test_snapshots_of_the_past_do_not_use_the_index(table: Path) -> None:
-    first = pyhudi.open_table(table).timeline.commits.first
-    assert first is not None
-    source.save(
-        table, pa.table({"id": ["k1"]}), hoodie__datasource__write__operation="delete",
-        hoodie__datasource__write__table__type=pyhudi.open_table(table).config.table_type.value,
-    )  # fmt: skip
-    one = [sql.EqualTo(("id",), "k1")]
-    assert keys(source.load(table, one)) == ""
-    assert keys(source.load(table, one, as__of__instant=first.time)) == "k1"
-
-
-@needs_filters
-def test_nan_counts_as_spark_counts_it(tmp_path: Path) -> None:
-    rows = pa.table(
-        {
-            "id": ["k1", "k2", "k3"],
-            "ts": [1, 1, 1],
-            "part": ["a"] * 3,
-            "fare": [1.0, math.nan, None],
-        }
-    )
-    source.save(tmp_path / "t", rows)
-    assert keys(source.load(tmp_path / "t", [sql.GreaterThan(("fare",), 5.0)])) == "k2"
-    assert keys(source.load(tmp_path / "t", [sql.Not(sql.GreaterThan(("fare",), 5.0))])) == "k1"
-    assert keys(source.load(tmp_path / "t", [sql.EqualTo(("fare",), math.nan)])) == "k1 k2 k3"
-
-
-@needs_filters
 def test_a_frame_keeps_its_snapshot(table: Path) -> None:
-    """Whether it runs before or after the table goes on; the index is asked of the newest only."""
+    """Whether it runs before or after the table goes on."""
     kind = pyhudi.open_table(table).config.table_type.value
-    one, other = source.reader(table), source.reader(table, [sql.EqualTo(("id",), "k1")])
+    one = source.reader(table)
     begin = {"hoodie__datasource__read__begin__instanttime": "000"}
     changes = source.reader(table, hoodie__datasource__query__type="incremental", **begin)
     source.save(table, some_rows("k1", "k7", ts=9), hoodie__datasource__write__table__type=kind)
-    for mine, left in ((one, 6), (other, 1), (changes, 6)):
+    for mine, left in ((one, 6), (changes, 6)):
         rows = [row for p in mine.partitions() for b in mine.read(p) for row in b.to_pylist()]
         assert len(rows) == left and max(row["ts"] for row in rows) <= 2
+
+
+def test_a_narrower_schema_reads_those_columns(table: Path) -> None:
+    from pyspark.sql.types import LongType, StringType, StructType
+
+    found = source.source(table)
+    narrow = found.reader(StructType().add("fare", "double").add("id", StringType()))
+    rows = [row for p in narrow.partitions() for b in narrow.read(p) for row in b.to_pylist()]
+    assert list(rows[0]) == ["fare", "id"] and len(rows) == 6
+    with pytest.raises(SchemaError, match="fare: bigint, the table has double"):
+        found.reader(StructType().add("fare", LongType())).partitions()
 
 
 def test_partitions_are_of_bounded_size(tmp_path: Path) -> None:
@@ -249,18 +175,6 @@ def test_partitions_are_of_bounded_size(tmp_path: Path) -> None:
     assert len(cut) >= 3
     assert sum(batch.num_rows for p in cut for batch in read_slices(source.again(p))) == count
     assert len(source.reader(tmp_path / "t").partitions()) < len(cut)
-
-
-@needs_filters
-def test_a_narrower_schema_reads_those_columns(table: Path) -> None:
-    from pyspark.sql.types import LongType, StringType, StructType
-
-    found = source.source(table)
-    narrow = found.reader(StructType().add("fare", "double").add("id", StringType()))
-    rows = [row for p in narrow.partitions() for b in narrow.read(p) for row in b.to_pylist()]
-    assert list(rows[0]) == ["fare", "id"] and len(rows) == 6
-    with pytest.raises(SchemaError, match="fare: bigint, the table has double"):
-        found.reader(StructType().add("fare", LongType())).partitions()
 
 
 def test_every_operation(tmp_path: Path) -> None:
@@ -381,7 +295,6 @@ def test_the_sweep_takes_what_is_days_old(tmp_path: Path) -> None:
     assert (temp / new).exists(), "another writer's rows are not its remains"
 
 
-@needs_filters
 def test_meta_columns_of_a_frame_are_not_written(table: Path) -> None:
     """As what Apache Hudi does with a frame that was read from a table."""
     rows = pyhudi.open_table(table).scan(where=pc.field("id") == "k1").to_arrow()
@@ -389,31 +302,5 @@ def test_meta_columns_of_a_frame_are_not_written(table: Path) -> None:
     source.save(table, rows, hoodie__datasource__write__table__type=kind)
     newest = pyhudi.open_table(table).timeline.commits.last
     assert newest is not None
-    [row] = source.load(table, [sql.EqualTo(("id",), "k1")])
+    row = next(row for row in source.load(table) if row["id"] == "k1")
     assert row["_hoodie_commit_time"] == newest.time
-
-
-@needs_filters
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_filters_on_the_key_find_each_row_of_a_doubled_key(kind: str, tmp_path: Path) -> None:
-    options = {
-        "hoodie__datasource__write__operation": "bulk_insert",
-        "hoodie__datasource__write__table__type": kind,
-    }
-    path = tmp_path / "t"
-    source.save(path, some_rows("k1", "k2"), "overwrite", **options)
-    source.save(path, some_rows("k1"), **options)
-    for column in ("id", "_hoodie_record_key"):
-        assert keys(source.load(path, [sql.EqualTo((column,), "k1")])) == "k1 k1"
-        assert keys(source.load(path, [sql.In((column,), ("k1", "k2"))])) == "k1 k1 k2"
-
-
-@needs_filters
-def test_zeros_of_either_sign_are_in_a_list_that_holds_one(tmp_path: Path) -> None:
-    rows = some_rows("k1", "k2", "k3").set_column(3, "fare", pa.array([0.0, -0.0, 1.0]))
-    source.save(tmp_path / "t", rows)
-    for zero in (0.0, -0.0):
-        one = sql.In(("fare",), (zero, 7.5))
-        assert keys(source.load(tmp_path / "t", [one])) == "k1 k2"
-        assert keys(source.load(tmp_path / "t", [sql.Not(one)])) == "k3"
-        assert keys(source.load(tmp_path / "t", [sql.EqualTo(("fare",), zero)])) == "k1 k2"

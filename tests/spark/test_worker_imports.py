@@ -53,8 +53,9 @@ def test_the_reader_that_workers_get_does_not_plan(tmp_path: Path) -> None:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pyhudi.spark.source.batch_reader import TableReader
     from pyhudi.spark.source.partition_reads import PartitionReader
-    from tests.spark.source import TableReader, read_request
+    from pyhudi.spark.source.source_options import read_request
 
     rows = pa.table({"id": ["a"], "n": [1]})
     pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id").upsert(rows)

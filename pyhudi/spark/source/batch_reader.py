@@ -9,8 +9,7 @@ file slices, or of row groups of a large one.
 from __future__ import annotations
 
 import pickle
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,11 +21,9 @@ from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.positions import SnapshotInstant, current_position, snapshot_now
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan
-from pyhudi.read.skipping.predicates import both
 from pyhudi.read.sql.sql_filter import as_filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, Position
-from pyhudi.spark.source.filters import as_expression, key_filter
 from pyhudi.spark.source.partition_reads import PartitionReader, Slices, read_slices
 from pyhudi.spark.source.source_options import ReadRequest, read_request
 from pyhudi.spark.types import check_types, to_spark
@@ -36,7 +33,6 @@ _TASKS_TARGET: Final = 32
 """Approximate number of partitions of a small table; the planner does not know the core count."""
 
 _PARTITION_BYTES_MIN: Final = 4 << 20
-_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +91,12 @@ def _check(request: ScanRequest, state: TableState) -> None:
 
 
 def reader(options: Mapping[str, str], schema: StructType, pin: Pin | None) -> DataSourceReader:
-    """The reader for the planner, with support for filters if the session pushes filters down.
-    pin: None for the newest snapshot.
+    """The reader for the planner.  pin: None for the newest snapshot.
 
-    PySpark rejects a reader with `pushFilters` in a session that does not push filters down; the
-    only sign of the latter is the module that calls.
+    It takes no filters: of a DataFrame whose conditions were pushed down once, PySpark (seen in 4.3)
+    gives later queries without conditions the same partitions (`PythonScanBuilder`).
     """
-    settings = read_request(options)
-    kind = FilteringReader if _hands_filters_down() else TableReader
-    return kind(settings, schema, pin)
-
-
-def _hands_filters_down() -> bool:
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return _PUSHING in sys.modules or getattr(main, "name", None) == _PUSHING
+    return TableReader(read_request(options), schema, pin)
 
 
 class TableReader(DataSourceReader):
@@ -118,7 +106,6 @@ class TableReader(DataSourceReader):
         self.settings = settings
         self.schema = schema
         self.pin = pin
-        self.filters: tuple[Any, ...] = ()
 
     @line_first()
     def partitions(self) -> list[InputPartition]:
@@ -128,10 +115,15 @@ class TableReader(DataSourceReader):
         return list(partitions(plan.tasks, settings.partition_bytes))
 
     def _plan(self, state: TableState) -> ScanPlan:
+        """Raises SchemaError where the schema does not match the table."""
         requested = self.settings.request
         _check(requested, state)
         request = requested if self.pin is None else self.pin.request(state, requested)
-        return plan_batch_scan(state, request, self.schema, self.filters)
+        where = as_filter(request.where, state.schema())
+        columns = tuple(self.schema.names)
+        plan = plan_scan(state, replace(request, columns=columns, where=where))
+        check_types(plan.schema, self.schema)
+        return plan
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches of a partition, in exactly the types that Spark expects."""
@@ -140,31 +132,6 @@ class TableReader(DataSourceReader):
     def __reduce__(self) -> Any:
         """Other processes get a reader that loads what plans a scan only if it has to plan."""
         return PartitionReader, (pickle.dumps((type(self), vars(self))),)
-
-
-class FilteringReader(TableReader):
-    """A reader that accepts filters; Spark applies them again."""
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        self.filters = tuple(filters)
-        return filters
-
-
-def plan_batch_scan(
-    state: TableState, request: ScanRequest, schema: StructType, filters: Sequence[Any]
-) -> ScanPlan:
-    """The scan of the columns of `schema`, without data that the filters exclude.
-
-    Raises SchemaError where the schema does not match the table.
-    """
-    stored = state.schema()
-    where = both(as_expression(filters, stored), key_filter(filters, state.config, stored))
-    mine = replace(
-        request, columns=tuple(schema.names), where=both(as_filter(request.where, stored), where)
-    )
-    plan = plan_scan(state, mine)
-    check_types(plan.schema, schema)
-    return plan
 
 
 def partitions(tasks: Sequence[ReadTask], bytes_max: int) -> Iterator[Slices]:
