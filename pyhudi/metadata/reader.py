@@ -74,6 +74,7 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _DIGITS: Final = 17  # of a data table's instant
+_OLD_DIGITS: Final = 14  # of instants before Apache Hudi 0.10: seconds
 
 
 def own_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
@@ -130,7 +131,8 @@ def has_commits(data: Timeline, log: TimelineLog, own: Timeline) -> bool:
     archived here.  Of commits with instants of seconds only the newest is verified: the creation of
     a metadata table looks like a commit.  Cost if one lacks: small reads.
     """
-    saved, known = data.where({Action.SAVEPOINT}).times, own.commits.times
+    saved = data.where({Action.SAVEPOINT}).times
+    known = own.commits.times | {time[:_OLD_DIGITS] for time in own.commits.times}
     lacking = [
         completion(commit)
         for commit in data.commits
