@@ -93,8 +93,8 @@ def _check(request: ScanRequest, state: TableState) -> None:
 def reader(options: Mapping[str, str], schema: StructType, pin: Pin | None) -> DataSourceReader:
     """The reader for the planner.  pin: None for the newest snapshot.
 
-    It takes no filters: of a DataFrame whose conditions were pushed down once, PySpark (seen in 4.3)
-    gives later queries without conditions the same partitions (`PythonScanBuilder`).
+    It takes no filters: of a DataFrame whose conditions were pushed down once, PySpark (seen in
+    4.3) gives later queries without conditions the same partitions (`PythonScanBuilder`).
     """
     return TableReader(read_request(options), schema, pin)
 
