@@ -102,10 +102,13 @@ class Counts:
 
 def apply(write: Write, rows: Rows, parts: int) -> tuple[Rows, Counts]:
     """(the rows after a write, what it must have reported); a delete removes the keys that are
-    there, key by key."""
+    there, key by key, and an update changes those."""
     gone = {key for key in rows if write.parts and part_of(key, parts) in write.parts}
     after = {key: op for key, op in rows.items() if key not in gone} if gone else dict(rows)
     known = sum(key in after for key in write.keys)
+    if write.kind == "update":
+        after.update((key, write.op) for key in write.keys if key in after)
+        return after, Counts(updated=known)
     if write.kind == "delete":
         for key in write.keys:
             after.pop(key, None)

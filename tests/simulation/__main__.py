@@ -3,6 +3,7 @@
     python -m tests.simulation --seed N [--trace] [--shrink]     one seed
     python -m tests.simulation --seconds S [--first N]           fresh seeds for a time
     python -m tests.simulation --plan '{...}' [--trace]          a plan as a failing run prints it
+    python -m tests.simulation --mutant WORD --count N           seeds that find a seeded bug
 
 Each seed runs in a process of its own.  Exit status 3 if a promise did not hold, or if a run of
 half an hour has never reached one of the rare events that it is there for.
@@ -21,6 +22,7 @@ import time
 from collections import Counter
 
 from tests.simulation.checks import SOMETIMES
+from tests.simulation.hunt import hunted
 from tests.simulation.run import Plan, Verdict, run, smaller
 
 _LIMIT_SECONDS = 60.0
@@ -90,10 +92,17 @@ def main() -> int:
     parser.add_argument("--faults", help="instead of those of the plan, with commas")
     parser.add_argument("--rate", type=float, help="of faults, for each call")
     parser.add_argument("--stop", action="store_true", help="at the first problem")
+    parser.add_argument("--mutant", help="a word of names of tests.mutants")
     arguments = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+    if arguments.mutant is not None:
+        first, missed = arguments.first or 1, 0
+        for hunt in hunted(arguments.mutant, count=arguments.count, first=first):
+            print(hunt, flush=True)
+            missed += not hunt.problem
+        return 3 if missed else 0
     if arguments.seed is not None or arguments.plan:
         plan = from_json(arguments.plan) if arguments.plan else Plan.of(arguments.seed)
         if arguments.faults is not None:

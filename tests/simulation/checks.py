@@ -8,7 +8,7 @@ that completed vanishes unless a rollback or restore says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -45,13 +45,15 @@ class Op:
     """A write: what it wants, and what its caller was answered.
 
     instant: of an acknowledged write.  refused: an error that says that nothing was written.
-    Neither: the outcome is unknown.
+    Neither: the outcome is unknown.  kind: one of those of `events.apply`.  parts: whose rows it
+    removes.  source: how many events of a source it had consumed before and after, of an ingest.
     """
 
     name: str
     kind: str
     keys: tuple[str, ...]
-    part: str = ""
+    parts: tuple[str, ...] = ()
+    source: tuple[int, int] | None = None
     instant: str | None = None
     refused: str = ""
 
@@ -133,8 +135,7 @@ class Observer:
             raise BrokenError(f"{name} was refused ({op.refused}) and is there: {instant}")
         if any(isinstance(e, Write) and e.op == name for e in surviving(self.events)):
             raise BrokenError(f"{name} is there twice: {instant}")
-        parts = (op.part,) if op.part else ()
-        write = Write(str(instant.time), name, op.kind, op.keys, parts, moment)
+        write = Write(str(instant.time), name, op.kind, op.keys, op.parts, moment)
         self.events.append(write)
         self.states.append(apply(write, self.states[-1], PARTS)[0])
         return True
@@ -182,15 +183,30 @@ class Observer:
         if stored != want:
             raise BrokenError(f"timeline and history differ in {sorted(stored ^ want)[:4]}")
 
-    def check_read(self, found: list[dict[str, Any]], since: int, what: str) -> None:
-        """A read that began after `since` events shows the table after some number of them."""
+    def check_ingested(self, checkpoint: str | None) -> None:
+        """Each event of the source was written once, by one of the ingests one after another."""
+        ops = [self.ops[write.op] for write in surviving(self.events)]
+        ranges = [op.source for op in ops if op.source is not None]
+        starts = [0, *(after for _, after in ranges)]
+        if [before for before, _ in ranges] != starts[:-1] or int(checkpoint or 0) != starts[-1]:
+            raise BrokenError(f"ingested {ranges}, and the checkpoint is {checkpoint}")
+
+    def check_read(
+        self, found: list[dict[str, Any]], since: int, what: str,
+        where: Callable[[str, str], bool] = lambda key, op: True,
+    ) -> None:  # fmt: skip
+        """A read that began after `since` events shows the table after some number of them.
+
+        where: which rows it has read, by key and value.
+        """
         now = len(self.states) - 1
         if self.undo_pending or any(isinstance(e, Undo) for e in self.events[since:]):
             return None
         differences = []
         for number in range(since, now + 1):
+            want = {key: op for key, op in self.states[number].items() if where(key, op)}
             try:
-                return compare(found, self.states[number], what)
+                return compare(found, want, what)
             except BrokenError as error:
                 differences.append(str(error))
         raise BrokenError(" | ".join(differences[-2:]))

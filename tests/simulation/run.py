@@ -16,13 +16,31 @@ from pyhudi.errors import PyhudiError, WriteConflictError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options.indexes import IndexKind
 from pyhudi.table.properties import TableType
-from tests.simulation.actors import SCHEMA, Actor, options_of, rows
+from tests.simulation.actors import (
+    NON_BLOCKING,
+    ROLES,
+    SCHEMA,
+    Actor,
+    Ingest,
+    Service,
+    Writer,
+    options_of,
+    rows,
+)
 from tests.simulation.checks import BrokenError, Observer, Op
+from tests.simulation.followers import Follower, Reader
 from tests.simulation.scheduler import Process, Scheduler, StuckError, virtual_world
 from tests.simulation.store import FAULTS, STORES, Store, simulated_obstore
 
 _QUIET_SECONDS: Final = 12 * 3600.0
 _FOCUSES: Final = ("", "commit", ".parquet", "marker", "/metadata/", ".lock", "hoodie.properties")
+_OTHERS: Final = {"writer": 5, "service": 5, "keeper": 2, "reader": 2, "ingest": 1,
+                  "consumer": 1, "follower": 1, "capturer": 1}  # fmt: skip
+_ACTORS: Final[dict[str, type[Actor]]] = {
+    "writer": Writer, "service": Service, "keeper": Service, "reader": Reader, "ingest": Ingest,
+    "consumer": Follower, "follower": Follower, "capturer": Follower,
+}  # fmt: skip
+_CAPTURES: Final = "hoodie.table.cdc.enabled=true"
 _OPTIONS: Final = (
     "hoodie.metadata.compact.max.delta.commits=2",
     "hoodie.metadata.index.column.stats.enable=true",
@@ -53,20 +71,31 @@ class Plan:
     focus: str
     stay: float
     options: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()  # what its actors do, of what their roles can; none: all
 
     @classmethod
     def of(cls, seed: int) -> Plan:
+        """A plan of few faults, options and verbs, so that those which it has meet often."""
         dice = random.Random(f"plan {seed}")
-        others = ["writer", "service", "reader", "consumer", "service", "writer"]
-        actors = ("writer", *(dice.choice(others) for _ in range(dice.randint(1, 4))))
+        actors = ("writer", *dice.choices(list(_OTHERS), list(_OTHERS.values()),
+                                          k=dice.randint(1, 5)))  # fmt: skip
         rate = dice.choice((0.0, 0.003, 0.01, 0.03))
-        options = tuple(option for option in _OPTIONS if dice.random() < 0.3)
+        version, kind = dice.choice((6, 8, 9)), dice.choice(("cow", "mor"))
+        index = dice.choice(("record", "bloom", "simple", "bucket"))
+        options = {option for option in _OPTIONS if dice.random() < 0.3}
+        if "capturer" in actors:
+            options.add(_CAPTURES)
+        if (version, kind, index) in ((8, "mor", "bucket"), (9, "mor", "bucket")):
+            options |= {NON_BLOCKING} if dice.random() < 0.5 else set()
+        verbs = {verb for verbs in ROLES.values() for verb in verbs if dice.random() < 0.5}
+        if NON_BLOCKING in options:
+            verbs -= {"insert_overwrite", "insert_overwrite_table", "delete_partitions"}
         return cls(
-            seed, dice.choice(sorted(STORES)), dice.choice((6, 8, 9)),
-            dice.choice(("cow", "mor")), dice.choice(("record", "bloom", "simple", "bucket")),
+            seed, dice.choice(sorted(STORES)), version, kind, index,
             actors, dice.choice((4, 7, 12)),
             tuple(f for f in FAULTS if dice.random() < 0.6) if rate else (),
-            rate, dice.choice(_FOCUSES), dice.choice((0.0, 0.5, 0.9, 0.98)), options,
+            rate, dice.choice(_FOCUSES), dice.choice((0.0, 0.5, 0.9, 0.98)),
+            tuple(sorted(options)), tuple(sorted({"upsert", *verbs})),
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -74,7 +103,7 @@ class Plan:
                 f"{self.store}, {' '.join(self.actors)}, {self.steps} steps, "
                 f"faults {' '.join(self.faults) or 'none'} at {self.rate}"
                 f"{' near ' if self.focus else ''}{self.focus}; "
-                f"{' '.join(self.options)}")  # fmt: skip
+                f"{' '.join(self.verbs)}; {' '.join(self.options)}")  # fmt: skip
 
 
 @dataclass
@@ -115,9 +144,12 @@ class Simulation:
 
     def _actor(self, number: int, role: str) -> Actor:
         name = f"{role}{number}"
-        return Actor(
-            name, role, self.plan.steps, self._dice(name), self.scheduler, self.observer,
+        every = ROLES[role]
+        verbs = {verb: n for verb, n in every.items() if verb in self.plan.verbs} or every
+        return _ACTORS[role](
+            name, verbs, self.plan.steps, self._dice(name), self.scheduler, self.observer,
             lambda process: self._fs(self.store, process), self.process, self.settings,
+            self.plan.index,
         )  # fmt: skip
 
     def run(self) -> Verdict:
@@ -202,10 +234,9 @@ class Simulation:
                 raise BrokenError(f"the metadata table differs: {verified}")
             self.observer.check_timeline()
             self.observer.check_rows(table)
+            self.observer.check_ingested(table.checkpoint())
             for actor in self.actors:
-                if actor.role == "consumer":
-                    actor.consume(fs)
-                    actor.check_consumed()
+                actor.finish(fs)
         except PyhudiError as error:
             raise BrokenError(f"at the end {type(error).__name__}: {error}") from error
 
@@ -226,4 +257,6 @@ def smaller(plan: Plan) -> list[Plan]:
               for gone in plan.faults]  # fmt: skip
     found += [replace(plan, options=tuple(o for o in plan.options if o != gone))
               for gone in plan.options]  # fmt: skip
+    found += [replace(plan, verbs=tuple(v for v in plan.verbs if v != gone))
+              for gone in plan.verbs if len(plan.verbs) > 1]  # fmt: skip
     return found
