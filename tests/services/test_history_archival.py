@@ -9,7 +9,7 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import SnapshotExpiredError
+from pyhudi.errors import FileMissingError, SnapshotExpiredError
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.options import Options, parse_options
 from pyhudi.planning.archival import Bounds, archivable, needed_to_trigger
@@ -23,11 +23,13 @@ from pyhudi.services.archival import (
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config, store_config
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.commit_avro import to_avro
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.history.reader import TimelineHistory
+from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.timeline.instant import Action, Instant, State, file_name, parse_instant_name
 from pyhudi.timeline.timeline import Timeline
 from tests.support.filesystems import every_stop
@@ -254,3 +256,13 @@ def test_archival_that_stops_anywhere_is_completed_by_the_next() -> None:
             assert len(found) == len(set(found)) and not left(each) & set(found), str(stop)
             names = each.names(".hoodie/timeline")
             assert not [name for name in names if name.partition(".")[0] in found], str(stop)
+
+
+def test_an_instant_that_another_process_has_archived_is_a_missing_file() -> None:
+    """Where the lock was lost meanwhile, that becomes an error of the lock."""
+    fs = table_with([done(1), done(3), done(5)])
+    files = HistoryFiles(timeline_log(fs, load_config(fs)), HISTORY)
+    files.remove([done(1)])
+    with pytest.raises(FileMissingError, match="no longer on the timeline"):
+        files.append([done(1), done(3)], batch=10)
+    assert left(fs) == times(3, 5) and not archived(fs)

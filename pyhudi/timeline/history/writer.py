@@ -81,11 +81,13 @@ class HistoryFiles:
         it; returns its path.
 
         Cost: one listing of the timeline, and each recorded file of the instants read once.
-        Memory: the content of `batch` instants.
+        Memory: the content of `batch` instants.  Raises LockError before any change if the table's
+        lock was lost; FileMissingError for an instant that is not on the timeline.
         """
         rows = sorted(instants)
         name = history_file_name(rows[0].time, rows[-1].time, 0)
         now = load_manifest(self.fs, self._folder)
+        check_lock(self.fs)  # a file of this name may be another process's by now
         _check_free(now, name, self._folder)
         made = write_history_file(self.fs, self._folder, name, self._tables(rows, batch))
         publish_manifest(self.fs, self._folder, now, (*now.files, made))
@@ -95,11 +97,18 @@ class HistoryFiles:
         files = state_files(self._log)
         waiting = iter(instants)
         while several := list(islice(waiting, batch)):
-            records = [self._row(i, files[i.time, COMPLETES_AS[i.action]]) for i in several]
+            records = [
+                self._row(i, files.get((i.time, COMPLETES_AS[i.action]), [])) for i in several
+            ]
             yield pa.Table.from_pylist(records, ROWS)
 
     def _row(self, instant: Instant, files: _StateFiles) -> dict[str, object]:
-        done = next(info for info, state in files if state.is_completed)
+        done = next((info for info, state in files if state.is_completed), None)
+        if done is None:
+            raise FileMissingError(
+                "an instant to be archived is no longer on the timeline",
+                path=self._log.path(instant),
+            )
         return {
             "instantTime": instant.time,
             "completionTime": instant.completed_at or instant.time,
