@@ -214,12 +214,12 @@ def check_nan(inventory: TableInventory) -> Iterator[Finding]:
 
 def _recorded_sizes(inventory: TableInventory) -> dict[str, int]:
     """Sizes in bytes that commits on the active timeline state, by path."""
-    return {
-        stat.path: stat.size_bytes
-        for commit in inventory.commits.values()
-        for stat in commit.stats
-        if stat.path
-    }
+    found: dict[str, int] = {}
+    for commit in inventory.commits.values():
+        for stat in commit.stats:
+            found |= {stat.path: stat.size_bytes} if stat.path else {}
+            found |= stat.cdc_sizes or {}
+    return found
 
 
 def check_present(inventory: TableInventory) -> Iterator[Finding]:

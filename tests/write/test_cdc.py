@@ -174,6 +174,17 @@ def test_logs_are_cleaned_with_their_base_files(tmp_path: Path) -> None:
     assert not table.metadata.verify().findings
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_repair_leaves_the_logs_where_they_are(tmp_path: Path, version: int) -> None:
+    table = new_table(tmp_path / "t", version=version)
+    table.upsert(rows(("a", 1)))
+    table.upsert(rows(("a", 2)))
+    before = logs(tmp_path)
+    assert before and not table.doctor().findings
+    table.repair()
+    assert logs(tmp_path) == before
+
+
 def test_a_rollback_takes_the_logs_too(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     table.upsert(rows(("a", 1)))
