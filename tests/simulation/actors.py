@@ -32,8 +32,8 @@ from pyhudi.ingest.source import SourceBatch, SourceLimits
 from pyhudi.ingest.stream import Stream
 from pyhudi.options import Options, parse_options
 from tests.history.events import Write
-from tests.simulation.checks import PARTS, BrokenError, Observer, Op
-from tests.simulation.scheduler import Killed, Process, Scheduler
+from tests.simulation.checks import PARTS, Observer, Op
+from tests.simulation.scheduler import BrokenError, Killed, Process, Scheduler
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("part", pa.string()), ("op", pa.string())])
 KEYS: Final = 24
@@ -50,7 +50,7 @@ ROLES: Final = {
                 "savepoint": 1, "delete_savepoint": 1, "restore": 1, "rollback": 1},
     "keeper": {"repair": 1, "doctor": 1, "rebuild_metadata": 1, "create_index": 3,
                "drop_index": 2, "rebuild_index": 1, "upgrade": 2, "downgrade": 2},
-    "reader": {"read": 3, "pinned": 1, "filtered": 2, "lookup": 2},
+    "reader": {"read": 3, "pinned": 1, "filtered": 2, "lookup": 2, "travel": 3},
     "consumer": {"consume": 1},
     "capturer": {"capture": 1},
     "follower": {"follow": 1},
@@ -71,9 +71,9 @@ def options_of(op: str = "", **more: str) -> Options:
         "hoodie.metadata.record.index.min.filegroup.count": "1",
         "hoodie.index.bloom.num_entries": "100",
         "hoodie.bucket.index.num.buckets": "2",
-        "hoodie.clean.commits.retained": "4",
-        "hoodie.keep.min.commits": "6",
-        "hoodie.keep.max.commits": "8",
+        "hoodie.clean.commits.retained": "2",
+        "hoodie.keep.min.commits": "3",
+        "hoodie.keep.max.commits": "5",
     }
     return parse_options({**base, **more, **({"_op": op} if op else {})})
 

@@ -7,6 +7,8 @@ that completed vanishes unless a rollback or restore says so.
 
 from __future__ import annotations
 
+import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,11 +20,11 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE
 from pyhudi.metadata.visible_instants import rolled_back
-from pyhudi.options import Options
+from pyhudi.options import Options, parse_options
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.instant import COMMITS, Action, State
 from tests.history.events import Event, Rows, Undo, Write, apply, rows_of, surviving
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.scheduler import BrokenError, Scheduler
 
 PARTS: Final = 3
 SOMETIMES: Final = (
@@ -38,6 +40,9 @@ SOMETIMES: Final = (
 )
 """What a long run must reach: otherwise it has not shown what it is there for."""
 _UNDO: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
+_LISTED: Final = parse_options({"hoodie.metadata.enable": "false"})
+_VERIFIED: Final = 0.15  # of the events
+_UNDOES: Final = re.compile("rollback|restore")
 
 
 @dataclass
@@ -58,16 +63,13 @@ class Op:
     refused: str = ""
 
 
-class BrokenError(AssertionError):
-    """A promise of the library does not hold."""
-
-
 @dataclass
 class Observer:
     """fs: a file system of the table.  events: in the order in which they took effect."""
 
     scheduler: Scheduler
     fs: Any
+    dice: random.Random
     ops: dict[str, Op] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     states: list[Rows] = field(default_factory=lambda: [{}])
@@ -92,7 +94,9 @@ class Observer:
         folder, _, name = path.rpartition("/")
         if not self.is_on or self.problem or self.scheduler.is_quiet:
             return
-        if folder.endswith((f"/{HOODIE}", f"/{HOODIE}/timeline")) and name[:1].isdigit():
+        is_begun = name.endswith((".requested", ".inflight")) and not _UNDOES.search(name)
+        on_timeline = folder.endswith((f"/{HOODIE}", f"/{HOODIE}/timeline"))
+        if on_timeline and name[:1].isdigit() and not is_begun:
             try:
                 self.look()
             except BrokenError as problem:
@@ -166,8 +170,16 @@ class Observer:
         self.look()
 
     def check_rows(self, table: Table) -> None:
+        """By the metadata table, and at times by listings; then the two are compared too."""
         found = table.scan(["id", "op"]).to_arrow().to_pylist()
         compare(found, self.states[-1], "the table")
+        if self.dice.random() < _VERIFIED:
+            listed = Table(self.fs, options=_LISTED, engine=LocalEngine(1))
+            found = listed.scan(["id", "op"]).to_arrow().to_pylist()
+            compare(found, self.states[-1], "the table without its metadata table")
+            verified = table.metadata.verify()
+            if not verified.is_healthy:
+                raise BrokenError(f"the metadata table differs: {verified}")
 
     def check_timeline(self) -> None:
         """Timeline and archive hold each write that was not undone, once."""

@@ -21,7 +21,8 @@ from pyhudi.ingest.source import SourceLimits
 from pyhudi.ingest.table_source import TableSource
 from tests.history.events import Rows, Undo, Write
 from tests.simulation.actors import KEYS, PAUSES, Actor, part_of
-from tests.simulation.checks import BrokenError, compare
+from tests.simulation.checks import compare
+from tests.simulation.scheduler import BrokenError
 
 _COLUMNS = ["id", "op"]
 
@@ -33,7 +34,8 @@ class Reader(Actor):
         try:
             getattr(self, f"_{verb}")(fs)
         except PyhudiError as error:
-            expired = (SnapshotExpiredError, UserError) if verb == "pinned" else ()
+            is_past = verb in ("pinned", "travel")
+            expired = (SnapshotExpiredError, UserError) if is_past else ()
             unindexed = (IndexNotReadyError,) if verb == "lookup" else ()
             self.answered(error, (StorageError, LockError, *expired, *unindexed))
 
@@ -59,6 +61,28 @@ class Reader(Actor):
             found, since, f"{self.name}-{self.number}, fetched {keys}", lambda key, _: key in keys
         )
         self.observer.sometimes["keys were looked up in an index"] += 1
+
+    def _travel(self, fs: Any) -> None:
+        """A snapshot of the past, at a write that began and ended after all before it."""
+        events = list(self.observer.events)
+        times = [e.instant for e in events if isinstance(e, Write)]
+        table = self.table(fs)
+        retained = {str(instant.time) for instant in table.timeline.commits}
+        past = [
+            n
+            for n, time in enumerate(times)
+            if time in retained and times[:n] == sorted(times[:n]) and max(times[: n + 1]) == time
+        ]
+        if len(times) < len(events) or not past:
+            return
+        number = self.dice.choice(past[:2] + past)
+        op = self.dice.choice(("", *sorted(self.observer.ops)))
+        where = pc.field("op") == op if op else None
+        found = table.scan(_COLUMNS, where, as_of=times[number]).to_arrow().to_pylist()
+        if not any(isinstance(e, Undo) for e in self.observer.events):
+            want = {k: v for k, v in self.observer.states[number + 1].items() if op in ("", v)}
+            compare(found, want, f"{self.name}-{self.number}, as of {times[number]}")
+            self.observer.sometimes["the past was read"] += 1
 
     def _pinned(self, fs: Any) -> None:
         observer, since = self.observer, len(self.observer.events)

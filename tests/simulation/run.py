@@ -7,6 +7,7 @@ import itertools
 import random
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from pyhudi.errors import PyhudiError, WriteConflictError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options.indexes import IndexKind
 from pyhudi.table.properties import TableType
+from pyhudi.table.version_record import load_record
 from tests.simulation.actors import (
     NON_BLOCKING,
     ROLES,
@@ -27,13 +29,20 @@ from tests.simulation.actors import (
     options_of,
     rows,
 )
-from tests.simulation.checks import BrokenError, Observer, Op
+from tests.simulation.checks import Observer, Op
 from tests.simulation.followers import Follower, Reader
-from tests.simulation.scheduler import Process, Scheduler, StuckError, virtual_world
+from tests.simulation.scheduler import (
+    BrokenError,
+    Process,
+    Scheduler,
+    StuckError,
+    virtual_world,
+)
 from tests.simulation.store import FAULTS, STORES, Store, simulated_obstore
 
 _QUIET_SECONDS: Final = 12 * 3600.0
-_FOCUSES: Final = ("", "commit", ".parquet", "marker", "/metadata/", ".lock", "hoodie.properties")
+_FOCUSES: Final = ("", "commit", ".parquet", ".log.", "marker", "/metadata/", ".lock",
+                   "hoodie.properties", "rollback")  # fmt: skip
 _OTHERS: Final = {"writer": 5, "service": 5, "keeper": 2, "reader": 2, "ingest": 1,
                   "consumer": 1, "follower": 1, "capturer": 1}  # fmt: skip
 _ACTORS: Final[dict[str, type[Actor]]] = {
@@ -87,13 +96,13 @@ class Plan:
             options.add(_CAPTURES)
         if (version, kind, index) in ((8, "mor", "bucket"), (9, "mor", "bucket")):
             options |= {NON_BLOCKING} if dice.random() < 0.5 else set()
-        verbs = {verb for verbs in ROLES.values() for verb in verbs if dice.random() < 0.5}
+        verbs = {verb for each in ROLES.values() for verb in _some(dice, list(each))}
         if NON_BLOCKING in options:
             verbs -= {"insert_overwrite", "insert_overwrite_table", "delete_partitions"}
         return cls(
             seed, dice.choice(sorted(STORES)), version, kind, index,
-            actors, dice.choice((4, 7, 12)),
-            tuple(f for f in FAULTS if dice.random() < 0.6) if rate else (),
+            actors, dice.choice((4, 6, 9)),
+            _some(dice, FAULTS) if rate else (),
             rate, dice.choice(_FOCUSES), dice.choice((0.0, 0.5, 0.9, 0.98)),
             tuple(sorted(options)), tuple(sorted({"upsert", *verbs})),
         )  # fmt: skip
@@ -104,6 +113,12 @@ class Plan:
                 f"faults {' '.join(self.faults) or 'none'} at {self.rate}"
                 f"{' near ' if self.focus else ''}{self.focus}; "
                 f"{' '.join(self.verbs)}; {' '.join(self.options)}")  # fmt: skip
+
+
+def _some(dice: random.Random, names: Sequence[str]) -> tuple[str, ...]:
+    """A few of them as often as most of them."""
+    share = dice.choice((0.2, 0.6))
+    return tuple(name for name in names if dice.random() < share) or (dice.choice(names),)
 
 
 @dataclass
@@ -124,8 +139,11 @@ class Simulation:
         self.store = Store(self.scheduler, self._dice("store"), focus=plan.focus)
         self._pids, self._skews = itertools.count(1000), self._dice("skews")
         self._skew: dict[str, float] = {}
+        self._pid: dict[str, int] = {}
         self._fs = STORES[plan.store]
-        self.observer = Observer(self.scheduler, self._fs(self.store, self.process("observer")))
+        self.observer = Observer(
+            self.scheduler, self._fs(self.store, self.process("observer")), self._dice("observer")
+        )
         self.store.changed = self.observer.changed
         self.settings = dict(option.split("=") for option in plan.options)
         if plan.index == "bucket":
@@ -136,9 +154,12 @@ class Simulation:
         return random.Random(f"{purpose} {self.plan.seed}")
 
     def process(self, name: str) -> Process:
-        machine = "disk" if self.plan.store == "disk" else name.partition(".")[0]
+        actor = name.partition(".")[0]
+        machine = "disk" if self.plan.store == "disk" else actor
         skew = self._skew.setdefault(machine, self._skews.choice((0.0, 0.0, -1.5, 0.3, 4.0)))
-        process = Process(name, machine, next(self._pids), skew)
+        number = next(self._pids)
+        pid = self._pid.setdefault(actor, number)  # as a container has it after each restart
+        process = Process(name, machine, pid, str(number), skew)
         self.store.processes.append(process)
         return process
 
@@ -225,6 +246,13 @@ class Simulation:
                 report = table.upsert(rows([0, 1], "last"))
             op.instant = report.instant
             self.observer.acknowledged(op)
+            if (change := load_record(fs)) is not None:
+                self.observer.sometimes["a version change was finished"] += 1
+                finish = table.upgrade if change.after > change.before else table.downgrade
+                finish(change.after)
+            orphans = [f for f in table.doctor().findings if f.code == "orphan"]
+            if orphans:
+                raise BrokenError(f"the last write has left files of failed ones: {orphans[:4]}")
             table.repair()
             found = table.doctor()
             if not found.is_healthy:

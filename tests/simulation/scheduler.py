@@ -44,17 +44,25 @@ class Killed(BaseException):
     """The process of this thread has ended: nothing it does from here on has an effect."""
 
 
+class BrokenError(AssertionError):
+    """A promise of the library does not hold."""
+
+
 class StuckError(AssertionError):
     """No thread can run any more, or they run for ever."""
 
 
 @dataclass(eq=False)
 class Process:
-    """skew: its wall clock minus the true time, in seconds.  frozen_until: it stands still."""
+    """skew: its wall clock minus the true time, in seconds.  frozen_until: it stands still.
+
+    pid: that of an earlier process of its machine may be used again.  started: unique.
+    """
 
     name: str
     machine: str
     pid: int
+    started: str
     skew: float = 0.0
     frozen_until: float = 0.0
     has_ended: bool = False
@@ -251,9 +259,10 @@ class Simulated:
         return "" if task is None else task.process.machine
 
     def started(self, pid: int) -> str:
-        """The start time of a process of this machine, of which every pid is a new one."""
-        living = {task.process.pid for task in self.scheduler._tasks if not task.process.has_ended}
-        return "1" if pid in living else ""
+        """The start time of the living process with this pid on this machine, or nothing."""
+        found = (t.process for t in self.scheduler._tasks if not t.process.has_ended)
+        here = self.machine()
+        return next((p.started for p in found if (p.machine, p.pid) == (here, pid)), "")
 
 
 _REAL_PID: Final = os.getpid

@@ -9,13 +9,19 @@ Every call is a turn of the scheduler.  A call may meet a fault, drawn by the se
 unavailable  500 or 503, nothing was done
 conflict     409, nothing was done (object store, conditional puts)
 lost         the store did it, the answer is lost
-retried      the same, and the client sent it again: the answer is that the name is taken
+retried      the same, and the client sent it again: the answer is that a condition does not hold
+twice        the same of a put without condition, which takes effect again
+cut          the connection ends within the content of an object that is read
 late         no answer; the request arrives minutes or hours later, or after a while and twice
+outlives     the same, and the process has ended
 freeze       the process stands still for up to hours before the call
 kill         the process ends before or after the call
-power        every process of the machine ends, and the disk forgets what was not synced
+power        every process of the machine ends, and the disk forgets what was not synced: new
+             files, and deletions since anything was synced
 forget       the store says that it did it, and did not: no library can stand this; it shows that
              the checks see something
+
+Listings are never stale: no store that pyhudi supports has such ones.
 """
 
 from __future__ import annotations
@@ -37,9 +43,10 @@ from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.memory import MemoryFileSystem, MemorySink, MemoryStore
 from pyhudi.storage.object_store import ObjectStoreFileSystem, _Lease
 from pyhudi.storage.sink import PublishedOnClose
-from tests.simulation.scheduler import START, Killed, Process, Scheduler
+from tests.simulation.scheduler import START, BrokenError, Killed, Process, Scheduler
 
-FAULTS: Final = ("unavailable", "conflict", "lost", "retried", "late", "freeze", "kill", "power")
+FAULTS: Final = ("unavailable", "conflict", "lost", "retried", "twice", "cut", "late", "outlives",
+                 "freeze", "kill", "power")  # fmt: skip
 _LATENCY: Final = (0.001, 0.02)
 _MINUTE: Final = 60.0
 _FOCUSED: Final = 8.0
@@ -77,6 +84,7 @@ class Store:
     tags: dict[str, str] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     undurable: set[str] = field(default_factory=set)
+    deleted: dict[str, bytes] = field(default_factory=dict)
     trace: list[Call] = field(default_factory=list)
     met: dict[str, int] = field(default_factory=dict)
     changed: Callable[[str], None] = lambda path: None
@@ -123,8 +131,15 @@ class Store:
                 self.scheduler.kill(process)
             for name in self.undurable:
                 self.content.files.pop(name, None)
+            self.content.files = self.deleted | self.content.files
             self.undurable.clear()
+            self.deleted.clear()
         raise Killed
+
+    def synced(self, names: Iterable[str]) -> None:
+        """These files are on the disk, and by the order of its journal all deletions are."""
+        self.undurable.difference_update(names)
+        self.deleted.clear()
 
     def put(self, name: str, data: bytes, token: str = "") -> str:
         """Store an object; its new tag."""
@@ -143,8 +158,11 @@ class Store:
 # ---- the object store ------------------------------------------------------------------------
 
 _ALWAYS: Final = ("unavailable", "freeze", "kill")
-_PUT: Final = (*_ALWAYS, "lost", "late")
+_PUT: Final = (*_ALWAYS, "lost", "late", "outlives")
+_REPLACE: Final = (*_ALWAYS, "lost", "twice")  # nothing tells a late request from a new one
 _CREATE: Final = (*_PUT, "conflict", "retried", "forget")
+_REWRITE: Final = (*_PUT, "conflict", "retried")
+_READ: Final = (*_ALWAYS, "cut")
 
 
 class _Errors:
@@ -169,8 +187,11 @@ class _Answer:
     meta: dict[str, Any]
     range: tuple[int, int]
     attributes: dict[str, str]
+    is_cut: bool
 
     def bytes(self) -> bytes:
+        if self.is_cut:
+            raise _Errors.GenericError("the connection was closed within the body")
         return self.body
 
 
@@ -208,7 +229,7 @@ class _Obstore:
         return store.content.files[name]
 
     def get(self, store: Store, name: str, options: Mapping[str, Any] | None = None) -> _Answer:
-        fault = self._call(store, "get", name)
+        fault = self._call(store, "get", name, _READ)
         body = store.content.files.get(name)
         self._ended(store, fault, "get", name, "missing" if body is None else "")
         body = self._found(store, name)
@@ -219,10 +240,12 @@ class _Obstore:
                 raise _Errors.GenericError("416 Range Not Satisfiable")
             first, last = requested[0], min(requested[1], len(body))
         meta, token = self._meta(store, name), store.tokens.get(name, "")
-        return _Answer(body[first:last], meta, (first, last), {"pyhudiattempt": token})
+        given = {"pyhudiattempt": token}
+        return _Answer(body[first:last], meta, (first, last), given, fault == "cut")
 
     def get_range(self, store: Store, name: str, *, start: int, length: int) -> bytes:
-        self._ended(store, self._call(store, "get", name), "get", name)
+        fault = self._call(store, "get", name, _READ)
+        self._ended(store, "lost" if fault == "cut" else fault, "get", name)
         return self._found(store, name)[start : start + length]
 
     def head(self, store: Store, name: str) -> dict[str, Any]:
@@ -247,11 +270,9 @@ class _Obstore:
                 return FileNotFoundError(name)
             return None
 
-        allowed = _CREATE if mode == "create" else _PUT
-        if mode == "overwrite":  # nothing tells an old request from a new one
-            allowed = tuple(each for each in _PUT if each != "late")
+        allowed = {"create": _CREATE, "put": _REPLACE}.get(verb, _REWRITE)
         fault = self._call(store, verb, name, allowed)
-        if fault == "late":
+        if fault in ("late", "outlives"):
             again = store.dice.random() < 0.3
             seconds = store.dice.choice((1.0, *_FREEZES)) * store.dice.uniform(0.5, 1.0)
 
@@ -262,6 +283,8 @@ class _Obstore:
 
             store.note(verb, name, f"no answer, arrives in {seconds:.0f} s")
             store.scheduler.at(store.scheduler.now + seconds, arrive)
+            if fault == "outlives":
+                store.end(fault, verb, name)
             if not again:
                 raise _Errors.GenericError("request timed out")
         refused = refusal()
@@ -272,9 +295,14 @@ class _Obstore:
             store.note(verb, name, "forgotten")
             return {"e_tag": "forgotten", "version": None}
         tag = store.put(name, data, token)
+        if fault == "twice":
+            store.note(verb, name, "and once more")
+            store.scheduler.pause(store.dice.uniform(*_LATENCY))
+            tag = store.put(name, data, token)
         self._ended(store, fault, verb, name)
         if fault == "retried":
-            raise _Errors.AlreadyExistsError("412 Precondition Failed")
+            kind = _Errors.AlreadyExistsError if mode == "create" else _Errors.PreconditionError
+            raise kind("412 Precondition Failed")
         return {"e_tag": tag, "version": None}
 
     def delete(self, store: Store, names: str | list[str]) -> None:
@@ -317,7 +345,22 @@ class Bucket(ObjectStoreFileSystem):
         return pa.BufferReader(self.read(path))
 
     def mutex(self, path: str) -> LeaseMutex:
-        return LeaseMutex(_Lease(self, self._file(path)), f"{self.process.name}/{self.url}/{path}")
+        return _CheckedLease(self, self._file(path), f"{self.process.name}/{self.url}/{path}")
+
+
+class _CheckedLease(LeaseMutex):
+    """A lock that has been renewed when it says so."""
+
+    def __init__(self, bucket: Bucket, name: str, key: str) -> None:
+        super().__init__(_Lease(bucket, name), key)
+        self._store, self._name = bucket.store, name
+
+    def confirm(self) -> bool:
+        before = self._store.tags.get(self._name)
+        is_held = super().confirm()
+        if is_held and self._store.tags.get(self._name) == before:
+            raise BrokenError("a lock was confirmed that nobody has renewed")
+        return is_held
 
 
 @contextmanager
@@ -378,14 +421,16 @@ class Disk(MemoryFileSystem):
             if name in self.store.files:
                 self.shared.note("create", name, "taken")
                 return False
-            if not durable:
+            if durable:
+                self.shared.synced([name])
+            else:
                 self.shared.undurable.add(name)
             self.shared.put(name, bytes(data))
             return True
 
     def replace(self, path: str, data: Bytes) -> None:
         with self._turn("replace", path):
-            self.shared.undurable.discard(self._file(path))
+            self.shared.synced([self._file(path)])
             self.shared.put(self._file(path), bytes(data))
 
     def open_scratch(self, path: str) -> MemorySink:
@@ -394,19 +439,23 @@ class Disk(MemoryFileSystem):
     def sync(self, paths: Iterable[str]) -> None:
         paths = list(paths)
         with self._turn("sync", paths[0] if paths else ""):
-            self.shared.undurable.difference_update(self._file(path) for path in paths)
+            self.shared.synced(self._file(path) for path in paths)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in list(paths):
             with self._turn("delete", path):
-                self.shared.undurable.discard(self._file(path))
-                self.shared.remove(self._file(path))
+                self._delete(self._file(path))
+
+    def _delete(self, name: str) -> None:
+        if name in self.store.files and name not in self.shared.undurable:
+            self.shared.deleted[name] = self.store.files[name]
+        self.shared.undurable.discard(name)
+        self.shared.remove(name)
 
     def delete_folder(self, folder: str) -> None:
         with self._turn("delete", folder):
             for name in self._below(self._file(folder)):
-                self.shared.undurable.discard(name)
-                self.shared.remove(name)
+                self._delete(name)
 
     def mutex(self, path: str) -> Any:
         return _FileLock(self, self._file(path))
