@@ -44,7 +44,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults filters failing-disk docs failing-store test test-jvm test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
+.PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -71,18 +71,22 @@ demo: $(VENV)/.demo
 	$(BIN)/pyhudi demo --keep build/demo
 	$(BIN)/python -m tests.interop.apache_hudi.compare build/demo
 
-# The two halves run in parallel. The last lines are of both: what did not run and why.
-HALVES := build/tests/jvm.json build/tests/plain.json
+# The parts run in parallel. The last lines are of all: what did not run and why.
+PARTS := interop spark plain
 test: build
-	@rm -f $(HALVES); status=0; \
-	$(MAKE) -k -j2 --output-sync=target test-jvm $(PLAIN) || status=1; \
-	$(BIN)/python -m tests.support.not_run $(HALVES) || status=1; \
+	@rm -f $(PARTS:%=build/tests/%.json); status=0; \
+	$(MAKE) -k -j3 --output-sync=target test-interop test-spark $(PLAIN) || status=1; \
+	$(BIN)/python -m tests.support.not_run $(PARTS:%=build/tests/%.json) || status=1; \
 	exit $$status
 
-# One session of Spark and one process of each Apache Hudi serve all tests that need them.
-test-jvm: build
-	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/jvm.json \
-	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and (interop or spark)'
+# One process of each Apache Hudi serves all tests that need it, and one session all of Spark.
+test-interop: build
+	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/interop.json \
+	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and interop'
+
+test-spark: build
+	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/spark.json \
+	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and spark and not interop'
 
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \

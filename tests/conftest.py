@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pyhudi.write import table_creation
-from tests.support import spark_s3
+from tests.support import covering, spark_s3
 from tests.support.not_run import (  # noqa: F401
     pytest_deselected,
     pytest_make_collect_report,
@@ -35,6 +35,9 @@ settings.load_profile("house")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--every-case", action="store_true", help="of tests with parameters, not the covering ones"
+    )
+    parser.addoption(
         "--table-version", type=int, default=None, help="the version of tables that tests create"
     )
 
@@ -44,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
     version = config.getoption("--table-version")
     if version is not None:
         table_creation.DEFAULT_TABLE_VERSION = version  # type: ignore[misc]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--every-case"):
+        covering.mark_others_slow(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -103,6 +103,7 @@ CALLS: dict[str, Callable[[Table], object]] = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("retryable", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])

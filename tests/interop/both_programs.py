@@ -88,7 +88,7 @@ class Both:
     def agree(self) -> None:
         """Rows of snapshot and read-optimized queries and of point queries by secondary indexes."""
         self.turns.agree()
-        if self.is_mor and (self.turns.reads_both_ways or self.turns.states % 3 == 0):
+        if self.is_mor and (self.turns.everybody_reads or self.turns.states % 3 == 0):
             ours = self.table.scan(SCHEMA.names, mode="read_optimized").to_arrow()
             theirs = self.hudi.read(self.path, query="read_optimized", mdt="on")
             assert plain(ours) == plain(theirs), "read-optimized"

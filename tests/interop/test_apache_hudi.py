@@ -81,12 +81,12 @@ def _plain(value: Any) -> str:
 class Turns:
     """A table, the rows it must have, and everybody who reads it.
 
-    has_entries: whether the table's index has an entry of each key.  reads_both_ways: whether
-    Apache Hudi reads with and without the metadata table at each turn, as in long forms, or in
-    rotation.
+    has_entries: whether the table's index has an entry of each key.  everybody_reads: whether each
+    Apache Hudi reads each state with and without the metadata table, as in long forms, or one of
+    them in one way, in rotation.
     """
 
-    reads_both_ways = False
+    everybody_reads = False
 
     def __init__(
         self, table: pyhudi.Table, path: Path, hudis: list[ApacheHudi], *, has_entries: bool = True
@@ -113,10 +113,11 @@ class Turns:
             assert all(mine.lookup(list(self.expected))["found"].to_pylist())
             absent = [key for key in ["nobody", *self.gone] if key not in self.expected]
             assert not any(mine.lookup(absent)["found"].to_pylist())
-        self.states += 1
-        for number, hudi in enumerate(self.hudis):
-            ways = ("on", "off") if (self.states + number) % 2 else ("off", "on")
-            for metadata in ways[: 2 if self.reads_both_ways else 1]:
+        number, self.states = self.states, self.states + 1
+        count = max(len(self.hudis), 1)
+        for hudi in self.hudis if self.everybody_reads else self.hudis[number % count :][:1]:
+            ways = ("off", "on") if number // count % 2 else ("on", "off")
+            for metadata in ways if self.everybody_reads else ways[:1]:
                 out = self.path.parent / f"{self.path.name}-{hudi.version}-{metadata}.parquet"
                 out.unlink(missing_ok=True)
                 hudi.call("read", path=str(self.path), mdt=metadata, out=str(out))

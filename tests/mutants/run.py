@@ -49,7 +49,8 @@ def outcome(folder: Path, tests: Sequence[str]) -> str:
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p",
-               "no:cacheprovider", f"--junitxml={report}", "-m", "not slow", *tests]  # fmt: skip
+               "no:cacheprovider", f"--junitxml={report}", "-m", "not slow", "--every-case",
+               *tests]  # fmt: skip
     try:
         run = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, timeout=SECONDS_MAX

@@ -1,0 +1,49 @@
+"""Which cases of a test with several parameters the default suite runs; the others are slow.
+
+Each value of each parameter (version, table type, index, mode ...) is in a case that runs; after
+`@pytest.mark.covering(2)` each two values of different parameters that meet at all.  Cases are
+chosen in their order, so a run can be repeated.  `--every-case` runs all, as do the long forms.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+Case = Sequence[tuple[str, Hashable]]
+"""Parameter and value, or what stands for the value."""
+
+
+def covering(cases: Sequence[Case], n: int) -> set[int]:
+    """Positions of cases that together have every combination of n values; greedy."""
+    missing = [set(combinations(case, min(n, len(case)))) for case in cases]
+    chosen: set[int] = set()
+    while any(missing):
+        best = max(range(len(cases)), key=lambda number: len(missing[number]))
+        chosen.add(best)
+        found = missing[best]
+        missing = [combination - found for combination in missing]
+    return chosen
+
+
+def mark_others_slow(items: Sequence[Any]) -> None:
+    """Mark what `covering` does not choose; cases that are slow already count for nothing."""
+    functions = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            functions[item.nodeid.partition("[")[0]].append(item)
+    for found in functions.values():
+        marker = found[0].get_closest_marker("covering")
+        n = marker.args[0] if marker else 1
+        chosen = covering([_case(item) for item in found], n)
+        for number, item in enumerate(found):
+            if number not in chosen:
+                item.add_marker(pytest.mark.slow)
+
+
+def _case(item: Any) -> list[tuple[str, str]]:
+    return sorted((name, repr(value)) for name, value in item.callspec.params.items())
