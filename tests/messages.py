@@ -1,6 +1,6 @@
 """Every error message of the package in one text, to be read in one go.
 
-    python -m tests.messages > tests/golden/messages.txt
+    python -m tests.messages
 
 One line a message, by module: `CODE: what; hint`.  `{...}` is a value of the call.
 """
@@ -15,7 +15,6 @@ from pathlib import Path
 from pyhudi import errors
 
 PACKAGE = Path(__file__).parents[1] / "pyhudi"
-GOLDEN = Path(__file__).parent / "golden" / "messages.txt"
 _CODES = {
     name: kind.code
     for name, kind in vars(errors).items()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import messages
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(p for p in (ROOT / "pyhudi").rglob("*.py"))
 NATIVE = sorted(p for p in (ROOT / "pyhudi").rglob("*.p[yx][xdi]"))
@@ -181,16 +183,23 @@ def test_names_use_standard_terms(folder: str) -> None:
 
 
 def user_facing() -> list[Path]:
-    """Error messages, documentation and the texts of the command line."""
+    """Documentation and the texts of the command line."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [ROOT / "tests/golden/messages.txt", *pages, *sorted((ROOT / "pyhudi/cli").glob("*.py"))]
+    return [*pages, *sorted((ROOT / "pyhudi/cli").glob("*.py"))]
+
+
+def unusual(text: str) -> list[str]:
+    return [
+        f"{number}: {match.group()}: {line.strip()[:80]}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := UNUSUAL.search(line))
+    ]
 
 
 @pytest.mark.parametrize("path", user_facing(), ids=relative)
 def test_texts_for_users_use_standard_terms(path: Path) -> None:
-    found = [
-        f"{relative(path)}:{number}: {match.group()}: {line.strip()[:80]}"
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
-        if (match := UNUSUAL.search(line))
-    ]
-    assert not found, "\n".join(found)
+    assert not unusual(path.read_text("utf-8"))
+
+
+def test_error_messages_use_standard_terms() -> None:
+    assert not unusual(messages.render())

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 import pyhudi
 from pyhudi.errors import PyhudiError
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "mistakes.txt"
 ROWS = pa.table({"id": ["a", "b"], "city": ["sf", "la"], "fare": [1.5, 2.5], "ts": [1, 1]})
 SCHEMA = ROWS.schema
 Call = Callable[[pyhudi.Table], Any]
