@@ -2,7 +2,8 @@
 # make test     build pyhudi and run the test suite
 # make test-version-9  the plain half of the tests; tables of tests that name no version have version 9
 # make check    what CI runs: format, ruff, mypy --strict, bench smoke, layer test, tests
-# make long     every long form, one after another; seeds and totals go to bench/RESULTS.md
+# make long     long proofs in pieces of ten minutes, the oldest first (PART=next, PART=fuzz, MINUTES=60,
+#               SEED=N); what the last run of each gave is in tests/evidence.json; SHOW=1 prints it
 # make bench    the benches at full size; figures go to bench/RESULTS.md
 # make figures  the figures of bench/RESULTS.md in one run of 20 minutes (MINUTES=20)
 # make interop  long form: pyhudi and Apache Hudi take turns, more seeds
@@ -107,7 +108,8 @@ check-plain: build
 	$(MAKE) test-plain
 
 long: build
-	$(BIN)/python -m tests.long_forms $${SEED:+--seed $$SEED}
+	$(BIN)/python -m tests.ledger $${PART:+--part "$$PART"} $${MINUTES:+--minutes $$MINUTES} \
+	  $${SEED:+--seed $$SEED} $${SHOW:+--show}
 
 bench: build
 	$(BIN)/python -m bench

@@ -6,7 +6,8 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--table-version", type=int, default=None, help="the version of tables that tests create"
     )
 
+    parser.addoption(
+        "--part", default="0/1", help="i/n: of n parts of the tests the one with number i, from 0"
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """Mark long forms before -m selects; then retain the tests of one part, which the name of a
+    test decides, so that a new test moves no other."""
+    if not config.getoption("--every-case"):
+        covering.mark_others_slow(items)
+    yield
+    part, parts = map(int, config.getoption("--part").split("/"))
+    left = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == part]
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """New tables have the requested version where a test names none."""
     version = config.getoption("--table-version")
     if version is not None:
         table_creation.DEFAULT_TABLE_VERSION = version  # type: ignore[misc]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--every-case"):
-        covering.mark_others_slow(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

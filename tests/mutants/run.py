@@ -1,6 +1,7 @@
 """Seeded bugs, one at a time: each must be caught by a test it names.
 
-    python -m tests.mutants.run [--seed 0] [--count 0] [--only WORD] [--drawn COUNT]
+    python -m tests.mutants.run [--seed 0] [--count 0] [--only WORD] [--part 0/24]
+                              [--drawn COUNT]
 
 A mutant is a small change of one source file.  It is made in a copy of the package and the tests,
 compiled where it is native, and the tests it names are run there.  It is caught if the assertion of
@@ -97,11 +98,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=0, help="so many, chosen by the seed")
     parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="0/1", help="i/n: of n parts the one with number i")
     parser.add_argument("--drawn", type=int, default=0, help="so many, drawn by the seed")
     parser.add_argument("--no-baseline", action="store_true")
     arguments = parser.parse_args()
     known = drawn(arguments.seed, arguments.drawn) if arguments.drawn else MUTANTS
     chosen = [m for m in known if arguments.only in m.name]
+    part, parts = map(int, arguments.part.split("/"))
+    chosen = chosen[part::parts]
     if arguments.count:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.count, len(chosen)))
     caught, bad = 0, []
