@@ -9,7 +9,7 @@ columns, which Arrow does not use for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -35,7 +35,7 @@ def matching_row_groups(
     path: str,
     *,
     where: pc.Expression,
-    filter_columns: Iterable[str],
+    filter_columns: Collection[str],
     table: pa.Schema,
     partition_values: Mapping[str, pa.Scalar],
 ) -> list[int] | None:
@@ -62,10 +62,10 @@ def matching_row_groups(
             matched = [group.id for group in fragment.subset(where, schema=table).row_groups]
         except pa.ArrowException:  # the filter has no result for a value of the partition
             return None
-        if any(has_floats(table.field(name).type) for name in read):
+        if any(has_floats(table.field(name).type) for name in filter_columns):
             node = parse_filter(where)
             if may_keep_nan(node):
-                matched = _with_floats(fragment.metadata, node, table, read, matched)
+                matched = _with_floats(fragment.metadata, node, table, filter_columns, matched)
         return None if len(matched) == fragment.num_row_groups else matched
 
 
@@ -73,7 +73,7 @@ def _with_floats(
     metadata: pq.FileMetaData,
     node: Predicate | None,
     table: pa.Schema,
-    names: Iterable[str],
+    names: Collection[str],
     matched: list[int],
 ) -> list[int]:
     """The row groups of a filter that NaN may pass.  matched: those that Arrow selects."""
@@ -91,15 +91,22 @@ def _with_floats(
         if (found := _float_range(metadata, name, kind)) is not None
     }
     possible = can_pass(node, ranges, len(every))
-    return [group for group in matched if possible[group]]
+    # Bounds state a zero of either sign as both; Arrow evaluates the filter for the minimum.
+    zeros = {group for group in every if (0.0, 0.0) in _float_bounds(metadata, group)}
+    return sorted(group for group in zeros.union(matched) if possible[group])
 
 
 def _has_nan_bounds(metadata: pq.FileMetaData) -> bool:
     """Whether NaN is a bound, as in files of parquet-java: Arrow takes it for a number."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    chunks = (group.column(n) for group in groups for n in range(metadata.num_columns))
-    stated = (c.statistics for c in chunks if c.physical_type in ("FLOAT", "DOUBLE"))
-    return any(s is not None and s.has_min_max and s.max != s.max for s in stated)
+    groups = range(metadata.num_row_groups)
+    return any(high != high for group in groups for _, high in _float_bounds(metadata, group))
+
+
+def _float_bounds(metadata: pq.FileMetaData, group: int) -> list[tuple[float, float]]:
+    """The stated minimum and maximum of each floating column of a row group."""
+    columns = map(metadata.row_group(group).column, range(metadata.num_columns))
+    found = (c.statistics for c in columns if c.physical_type in ("FLOAT", "DOUBLE"))
+    return [(s.min, s.max) for s in found if s is not None and s.has_min_max]
 
 
 def _float_range(metadata: pq.FileMetaData, name: str, kind: pa.DataType) -> ColumnRanges | None:
