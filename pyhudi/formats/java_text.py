@@ -22,6 +22,8 @@ def as_text(column: Any, name: str) -> Any:
     kind = column.type
     if pt.is_dictionary(kind):
         return as_text(column.cast(kind.value_type), name)
+    if pt.is_run_end_encoded(kind):
+        return as_text(pc.run_end_decode(column), name)
     if pt.is_string(kind):
         return column
     if pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_integer(kind):

@@ -189,6 +189,8 @@ def _path_segments(column: pa.ChunkedArray, name: str, rule: KeyRule) -> pa.Chun
     """One column's path segments, computed on its distinct values."""
     if pt.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if pt.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
     encoded = column.dictionary_encode().unify_dictionaries()
     if encoded.num_chunks == 0:
         return pa.chunked_array(
