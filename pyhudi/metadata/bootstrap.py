@@ -255,7 +255,7 @@ def publish_partition(
         create_group(log.fs, partition.path, file_id, time)
     stats = tuple(write_first(log.fs, time))
     done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": records.commit})
-    log.complete(instant, log.encode(done))
+    log.complete(instant, log.encode(done), after=data.newest_time)
     listed = ",".join(sorted({*config.metadata_partitions, partition.path}))
     return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: ""}))
 

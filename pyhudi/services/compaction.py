@@ -6,8 +6,9 @@ C.compaction.inflight    base files of instant C are being written
 C.commit                 readers see them; cleaning deletes the merged log files later
 ```
 
-A pending plan runs unchanged.  The files of a failed attempt are rolled back and the plan stays.
-Log files that writers add meanwhile have the instant C and apply to the new base files.
+A pending plan runs with all committed logs of its slices.  The files of a failed attempt are rolled
+back and the plan stays.  Log files that writers add meanwhile have the instant C and apply to the
+new base files.
 The table's lock is held while a plan is made or claimed and while its completion is published;
 meanwhile writers can commit.  Source: table_format 7.4.
 """
@@ -153,6 +154,22 @@ def execute_compaction(taken: Claim, options: Options, engine: Engine) -> Compac
         return _publish(taken.state, taken.instant, options, engine)
 
 
+def _with_unplanned_logs(state: TableState, planned: FileSlice) -> FileSlice:
+    """A planned slice with all its committed logs.
+
+    A plan lacks some if the process that wrote it had lost the table's lock: the new base file
+    would hide them.
+    """
+    known = {log.path for log in planned.logs}
+    slices = state.view().groups[planned.group].slices
+    every = next(s.logs for s in slices if s.instant == planned.instant)
+    if len(every) == len(known):
+        return planned
+    visibility = state.view(partitions=[]).visibility
+    logs = (g for g in every if g.path in known or _is_committed(state, g.path, visibility))
+    return replace(planned, logs=tuple(logs))
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionOutcome:
     """A completed compaction."""
@@ -175,7 +192,8 @@ def _publish(
         for operation in log.plan(pending, CompactionPlan.from_record).operations
         if operation.group not in replaced
     ]
-    slices = planned_slices(state.view(), operations, at=pending.time)
+    planned = planned_slices(state.view(), operations, at=pending.time)
+    slices = [_with_unplanned_logs(state, slice_) for slice_ in planned]
     how = rewriting(state, pending, options)
     cdc = cdc_mode(state.config) if state.config.layout.compactions_log_changes else None
     plan = replace(how.plan, cdc=cdc)

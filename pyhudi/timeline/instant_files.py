@@ -18,6 +18,7 @@ from pyhudi.layouts.table_layout import CommitEncoding, TableLayout
 from pyhudi.layouts.v6 import V6
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.attempts import (
     ATTEMPT,
     announced_attempts,
@@ -356,7 +357,12 @@ class TimelineLog:
 
     def _create_requested(self, instant: Instant, content: bytes) -> bool:
         """A plan is durable immediately.  An empty file becomes durable with the inflight file,
-        which is created before the instant writes anything."""
+        which is created before the instant writes anything.
+
+        Raises LockError for a plan if the table's lock was lost: others may have changed what it
+        was made for."""
+        if content:
+            check_lock(self.fs)
         return self.fs.create(self.path(instant), content, durable=bool(content))
 
     def start(self, instant: Instant, content: bytes = b"") -> Instant:
@@ -367,13 +373,16 @@ class TimelineLog:
             raise WriteConflictError("another writer has started this instant", instant=instant)
         return inflight
 
-    def complete(self, instant: Instant, content: bytes) -> Instant:
+    def complete(
+        self, instant: Instant, content: bytes, *, after: InstantTime | None = None
+    ) -> Instant:
         """inflight -> completed: the commit point.  Raises WriteConflictError if it is taken.
 
-        Every file that `content` names must already be durable.
+        Every file that `content` names must already be durable.  after: a time of another timeline
+        that the completion time has to exceed.
         """
         assert instant.state is State.INFLIGHT and content
-        at = self._completion_time(instant) if self.layout.has_completion_times else None
+        at = self._completion_time(instant, after) if self.layout.has_completion_times else None
         completed = replace(instant, state=State.COMPLETED, completed_at=at)
         if not self.fs.create(self.path(completed), content):
             raise WriteConflictError("another writer has completed this instant", instant=instant)
@@ -381,7 +390,7 @@ class TimelineLog:
             wait_until(at, self._clock, self.zone)
         return completed
 
-    def _completion_time(self, instant: Instant) -> InstantTime:
+    def _completion_time(self, instant: Instant, after: InstantTime | None) -> InstantTime:
         """A time after every requested and completion time on the timeline.  A repeated request
         for the same instant gets the same time, and so the same file, if it is still the newest.
 
@@ -393,7 +402,8 @@ class TimelineLog:
         done = now.completed(instant)
         if done is not None and done.completed_at is not None:
             return done.completed_at
-        newest, drawn = now.newest_time, self._drawn.get(instant)
+        newest = max(filter(None, (now.newest_time, after)), default=None)
+        drawn = self._drawn.get(instant)
         if drawn is None or (newest is not None and drawn <= newest):
             drawn = next_instant(newest, self._clock, self.zone)
             self._drawn = {instant: drawn}

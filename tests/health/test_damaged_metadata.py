@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, tzinfo
+
 import pytest
 
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.metadata.bootstrap import LISTED
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config
+from pyhudi.timeline import clock
 from tests.health.metadata_damage import (
     DEFINITIONS,
     METADATA,
@@ -88,3 +91,20 @@ def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> No
     opened(fs).upsert(batch(rows(range(3), 5000)))
     assert opened(fs).metadata.verify().is_healthy
     assert "secondary_index_of_w" not in load_config(fs).metadata_partitions
+
+
+def test_a_metadata_table_built_by_a_clock_that_is_behind_has_every_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its creation completes after the newest commit, which another machine wrote."""
+    fs = sound(9, TableType.COPY_ON_WRITE).fs
+
+    class Behind(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) - timedelta(hours=1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "datetime", Behind)
+        opened(fs).metadata.rebuild()
+    opened(fs).upsert(batch(rows(range(3), 5000)))

@@ -13,8 +13,8 @@ from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import BaseFileName, LogFileName
 from pyhudi.formats.log_block import delete_block
 from pyhudi.layouts.table_layout import LogInstant
-from pyhudi.options import CompactionOptions, parse_options
-from pyhudi.planning.compaction import compactable
+from pyhudi.options import CompactionOptions, Options, parse_options
+from pyhudi.planning.compaction import compactable, compaction_plan
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.services import compaction as service
@@ -111,6 +111,19 @@ def test_logs_written_during_a_planned_compaction_lie_on_top_of_it(tmp_path: Pat
     assert all(s.logs for s in table.file_slices()), "the later logs are still to be merged"
     table.compact()
     assert everything(table) == before == everything(table, "read_optimized")
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_plan_that_lacks_a_committed_log_merges_it_too(tmp_path: Path, version: str) -> None:
+    """A process that stood still until its lock was lost wrote the plan of an earlier state."""
+    table = table_with_logs(tmp_path / "t", **{"hoodie.write.table.version": version})
+    state = table._state()
+    chosen = service.propose_compaction(state, Options())
+    table.upsert(rows(range(4, 8), 3))
+    before = everything(table)
+    state.log.request(Action.COMPACTION, compaction_plan(chosen).to_avro())
+    table.compact()
+    assert everything(table) == before
 
 
 def test_compactions_follow_the_delta_commits_on_request(tmp_path: Path) -> None:
