@@ -41,8 +41,19 @@ from tests.simulation.scheduler import (
 from tests.simulation.store import FAULTS, STORES, Store, simulated_obstore
 
 _QUIET_SECONDS: Final = 12 * 3600.0
-_FOCUSES: Final = ("", "commit", ".parquet", ".log.", "marker", "/metadata/", ".lock",
-                   "hoodie.properties", "rollback")  # fmt: skip
+_FOCUSES: Final[dict[str, tuple[str, ...]]] = {
+    "": (),
+    ".lock": (),
+    "marker|MARKERS|heartbeat": (),
+    "/metadata/": ("create_index", "drop_index"),
+    "commit": ("compact", "cluster"),
+    r"\.parquet": ("insert_overwrite", "travel"),
+    r"\.log\.": ("compact", "logs", "schedule"),
+    "rollback|restore": ("restore", "rollback", "savepoint"),
+    "hoodie.properties": ("downgrade", "upgrade"),
+    "history|archive": ("archive", "clean"),
+}
+"""Patterns of paths whose calls meet more faults, and verbs that call them more."""
 _OTHERS: Final = {"writer": 5, "service": 5, "keeper": 2, "reader": 2, "ingest": 1,
                   "consumer": 1, "follower": 1, "capturer": 1}  # fmt: skip
 _ACTORS: Final[dict[str, type[Actor]]] = {
@@ -96,14 +107,19 @@ class Plan:
             options.add(_CAPTURES)
         if (version, kind, index) in ((8, "mor", "bucket"), (9, "mor", "bucket")):
             options |= {NON_BLOCKING} if dice.random() < 0.5 else set()
+        focus = dice.choice(list(_FOCUSES))
         verbs = {verb for each in ROLES.values() for verb in _some(dice, list(each))}
+        verbs.update(_FOCUSES[focus])
+        if not any(set(ROLES[actor]) & set(_FOCUSES[focus]) for actor in actors):
+            actors += tuple(r for r, each in ROLES.items() if set(each) & set(_FOCUSES[focus]))
         if NON_BLOCKING in options:
-            verbs -= {"insert_overwrite", "insert_overwrite_table", "delete_partitions"}
+            verbs -= {"insert_overwrite", "insert_overwrite_table", "delete_partitions",
+                      "downgrade"}  # fmt: skip
         return cls(
             seed, dice.choice(sorted(STORES)), version, kind, index,
             actors, dice.choice((4, 6, 9)),
             _some(dice, FAULTS) if rate else (),
-            rate, dice.choice(_FOCUSES), dice.choice((0.0, 0.5, 0.9, 0.98)),
+            rate, focus, dice.choice((0.0, 0.5, 0.9, 0.98)),
             tuple(sorted(options)), tuple(sorted({"upsert", *verbs})),
         )  # fmt: skip
 

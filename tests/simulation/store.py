@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ class Call:
 class Store:
     """The content, who calls it, and what goes wrong.
 
-    focus: part of the paths whose calls meet more faults.  changed: called after each change.
+    focus: a pattern of paths whose calls meet more faults.  changed: called after each change.
     """
 
     scheduler: Scheduler
@@ -104,7 +105,7 @@ class Store:
             return ""
         self.scheduler.pause(self.dice.uniform(*_LATENCY))
         fault = ""
-        rate = self.rate * (_FOCUSED if self.focus and self.focus in path else 1.0)
+        rate = self.rate * (_FOCUSED if self.focus and re.search(self.focus, path) else 1.0)
         if rate and self.dice.random() < rate:
             usable = [name for name in self.faults if name in allowed]
             fault = self.dice.choice(usable) if usable else ""
@@ -131,7 +132,8 @@ class Store:
                 self.scheduler.kill(process)
             for name in self.undurable:
                 self.content.files.pop(name, None)
-            self.content.files = self.deleted | self.content.files
+            for name, data in self.deleted.items():
+                self.content.files.setdefault(name, data)
             self.undurable.clear()
             self.deleted.clear()
         raise Killed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -40,6 +41,9 @@ def test_seeds_hold() -> None:
 
 
 def test_a_store_that_forgets_is_found_out_and_shown_by_a_trace() -> None:
-    ran = simulate("--seed", "8", "--faults", "forget", "--rate", "0.05", "--trace")
+    plan = {"seed": 1, "store": "bucket", "version": 9, "kind": "cow", "index": "record",
+            "actors": ["writer"], "steps": 6, "faults": ["forget"], "rate": 0.1, "focus": "",
+            "stay": 0.5, "verbs": ["upsert"]}  # fmt: skip
+    ran = simulate("--plan", json.dumps(plan), "--trace")
     assert ran.returncode == 3, ran.stdout[-3000:] + ran.stderr
     assert "plan: {" in ran.stdout and "forgotten" in ran.stdout
