@@ -81,8 +81,11 @@ class Pair:
         text = f"create index {name} on {{table}} using {using} options({options})"
         self.hudi.call("sql", path=self.path, text=text, conf=WRITING)
 
-    def check(self) -> None:
-        """Both find with the indexes the rows that Apache Hudi finds by reading every file."""
+    def check(self, *, scanned: bool = False) -> None:
+        """Both find with the indexes the rows that Apache Hudi finds by reading every file.
+
+        scanned: and they read fewer files.
+        """
         version = self.table._state().config.version
         filters = [*FILTERS, *(OF_DATES if version == 9 else ())]
         query = " union all ".join(
@@ -97,7 +100,7 @@ class Pair:
             mine = sorted(self.table.scan(["id"], where).to_arrow().column(0).to_pylist())
             for found in (expected, theirs):
                 assert mine == sorted(row["id"] for row in found if row["n"] == n) != [], text
-        for text, where in FILTERS[:2]:
+        for text, where in FILTERS[:2] if scanned else ():
             plan = self.table.scan(["id"], where).explain()
             assert any(name.startswith("expr_index") for name in plan.skipped_by), text
             skipped, listed = (
@@ -140,7 +143,7 @@ def test_both_use_and_maintain_one_index(
             pair.create("in_year", "column_stats(d)", "expr='year'")
         pair.create("lowered", f"{using}(c)", "expr='lower'")
     count = len(expression_indexes(table._fs, table._state().config))
-    pair.check()
+    pair.check(scanned=True)
     table.upsert(rows(range(20, 40), 2))
     table.delete(keys=["k03", "k14"])
     pair.check()
@@ -151,5 +154,5 @@ def test_both_use_and_maintain_one_index(
     if kind == "mor":
         table.compact()
     table.cluster()
-    pair.check()
+    pair.check(scanned=True)
     assert len(expression_indexes(table._fs, table._state().config)) == count == version - 5

@@ -127,6 +127,7 @@ def as_rows(table: pa.Table) -> list[Row]:
     return [(r["id"], r["ts"], r["part"]) for r in table.select(SCHEMA.names).to_pylist()]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("index", KINDS, ids=lambda k: k.value)
 def test_turns_with_every_index(

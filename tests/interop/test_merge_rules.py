@@ -60,6 +60,7 @@ def texts(rows: list[Row]) -> list[str]:
     return sorted(json.dumps({name: row[name] for name in SCHEMA.names}) for row in rows)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("kind", "log", "index"), KINDS)
 @pytest.mark.parametrize(("apache", "name"), CASES, indirect=["apache"])
 def test_apache_hudi_reads_what_each_rule_wrote(
