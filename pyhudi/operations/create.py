@@ -11,7 +11,7 @@ from pyhudi.metadata.elastic.create import create_elastic
 from pyhudi.operations.prepare_write import needed_record_index, with_facts
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
-from pyhudi.table.log import timeline_log
+from pyhudi.table.log import create_timeline_folder, timeline_log
 from pyhudi.table.properties import TableConfig, store_config
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.table_creation import NewTable as NewTable
@@ -31,8 +31,7 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
             raise UserError(
                 "a table already exists here", path=fs.url, hint="open it with open_table"
             )
-        if config.layout.timeline_folder != HOODIE:
-            _create_folder(fs, config.layout.timeline_folder)
+        create_timeline_folder(fs, config.layout)
         config = store_config(fs, config)
         if table.index.traits.grows:
             config = create_elastic(fs, config, Timeline(), table.options.write)
@@ -46,13 +45,3 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
         if by_partition:
             config = create_partitioned(fs, config, Timeline())
         return with_facts(fs, config, table.options, LocalEngine())
-
-
-def _create_folder(fs: FileSystem, folder: str) -> None:
-    """Create an empty folder; nothing on stores without folders.
-
-    Apache Hudi fails if the timeline folder does not exist, also before the first write.
-    """
-    first = f"{folder}/.created"
-    fs.create(first, b"")
-    fs.delete([first])

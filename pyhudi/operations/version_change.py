@@ -50,7 +50,7 @@ from pyhudi.services.version_properties import properties_at
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing
-from pyhudi.table.log import timeline_log
+from pyhudi.table.log import create_timeline_folder, timeline_log
 from pyhudi.table.properties import TableConfig, load_config, store_config
 from pyhudi.table.version_record import RECORD, ChangeRecord, load_record
 from pyhudi.timeline.archive_conversion import archive_from_history, history_from_archive
@@ -210,6 +210,7 @@ def _convert(state: TableState, plan: VersionChange) -> tuple[str, ...]:
     """Write timeline and archive in the new layout; returns notes."""
     fs, target = state.fs, plan.config.layout
     _remove_timeline(fs, target)
+    create_timeline_folder(fs, target)
     log = TimelineLog(fs, layout=target, zone=zone_of(plan.config.timezone))
     folder = plan.before.archive_folder
     if target.archive is ArchiveKind.LSM_TREE:

@@ -1,7 +1,9 @@
-"""Construction of a table's timeline log."""
+"""Construction of a table's timeline log and its folder."""
 
 from __future__ import annotations
 
+from pyhudi.filenames import HOODIE
+from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.clock import zone_of
@@ -11,3 +13,14 @@ from pyhudi.timeline.instant_files import TimelineLog
 def timeline_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
     """The timeline of the table at `fs`, with its layout and time zone."""
     return TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+
+
+def create_timeline_folder(fs: FileSystem, layout: TableLayout) -> None:
+    """Create the timeline's folder if it has one of its own; nothing on stores without folders.
+
+    Apache Hudi fails if the timeline folder does not exist, also before the first write.
+    """
+    if layout.timeline_folder != HOODIE:
+        first = f"{layout.timeline_folder}/.created"
+        fs.replace(first, b"")
+        fs.delete([first])

@@ -12,6 +12,7 @@ from zipfile import ZipFile
 import pyarrow as pa
 import pytest
 
+import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError, UserError
@@ -106,6 +107,14 @@ def test_the_archive_is_converted_in_both_directions() -> None:
     fs.delete_folder(".hoodie/archived")
     opened(fs).downgrade(6)
     assert [(i.time, i.action) for i in opened(fs).archived_timeline] == archived
+
+
+@pytest.mark.parametrize("to", [8, 9])
+def test_a_table_without_commits_has_a_timeline_folder_afterwards(to: int, tmp_path: Path) -> None:
+    """Without it Apache Hudi cannot open the table."""
+    schema = pa.schema([("id", pa.string())])
+    pyhudi.create_table(tmp_path, schema, record_key="id", version=6).upgrade(to)
+    assert (tmp_path / ".hoodie" / "timeline").is_dir()
 
 
 def test_a_table_without_meta_columns_is_refused_and_unchanged() -> None:
