@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.apache_hudi import VERSIONS, ApacheHudi, skip_unless_it_runs
 
-FOLDER = Path(__file__).parent
-
 pytest.register_assert_rewrite("tests.interop.both_programs")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Before the default suite is chosen (tests/conftest.py): with Apache Hudi it runs one case of
-    a test that names no other number, the long forms run all."""
-    for item in items:
-        if item.path.parent == FOLDER and not item.get_closest_marker("covering"):
-            item.add_marker(pytest.mark.covering(0))
+def pytest_itemcollected(item: Any) -> None:
+    """With Apache Hudi the default suite runs one case of a test that names no other number
+    (tests/support/covering.py), the long forms run all."""
+    if not item.get_closest_marker("covering"):
+        item.add_marker(pytest.mark.covering(0))
 
 
 @pytest.fixture(scope="session")
