@@ -67,17 +67,25 @@ _LAYOUT_2 = re.compile(r"([0-9]+)_([0-9]+)\.([a-z]+)")
 _ACTIONS: Final = {action.value: action for action in Action}
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Instant:
     """One action at one time in one state.
 
-    `completed_at` is set only if the store records it (layout 2).
+    `completed_at` is set only if the store records it (layout 2).  Order: by time; of one time by
+    the word of the action, the state and the completion time.
     """
 
     time: InstantTime
     action: Action
     state: State
     completed_at: InstantTime | None = None
+
+    def __lt__(self, other: Instant) -> bool:
+        return self._rank < other._rank
+
+    @property
+    def _rank(self) -> tuple[str, str, State, str]:
+        return self.time, self.action.value, self.state, self.completed_at or ""
 
     @property
     def is_completed(self) -> bool:

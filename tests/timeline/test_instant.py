@@ -182,3 +182,18 @@ def test_zones() -> None:
     assert zone_of("UTC") is UTC and zone_of("utc") is UTC
     assert zone_of("LOCAL") is None and zone_of(None) is None
     assert format_instant(datetime(2024, 1, 1, 23, tzinfo=UTC), UTC) == "20240101230000000"
+
+
+def test_instants_of_one_time_have_an_order() -> None:
+    """Two writers may draw one time for different actions, and leave files of both layouts."""
+    time, later = InstantTime("20240101000000000"), InstantTime("20240101000000001")
+    found = [
+        Instant(time, action, state, completed_at)
+        for action in Action
+        for state in State
+        for completed_at in (None, later)
+    ]
+    ordered = sorted(found)
+    found.reverse()
+    assert sorted(found) == ordered
+    assert sorted([Instant(later, Action.CLEAN, State.REQUESTED), *found])[-1].time == later
