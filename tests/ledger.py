@@ -189,7 +189,9 @@ def _suites() -> Iterator[Proof]:
 
 
 def _slow() -> Iterator[Proof]:
-    """The slow tests of each folder, and those that need a program apart."""
+    """Drawn turns with Apache Hudi; the slow tests of each folder; those that need a program."""
+    turns = "SEED=$(({seed} + {part})) {python} -m pytest -p no:xdist"
+    yield from parts("turns", 5, f"{turns} tests/interop/test_drawn_turns.py")
     for folder, count in SLOW.items():
         yield from tests(f"slow/{folder}", count, f"-m '{ORDINARY}' tests/{folder}")
     other = " ".join(f"--ignore=tests/{folder}" for folder in (*SLOW, "crash"))

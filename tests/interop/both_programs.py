@@ -4,6 +4,7 @@ these actions as turns."""
 from __future__ import annotations
 
 import datetime as dt
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -346,3 +347,39 @@ SERVED: list[Turn] = [
     ("their upsert after them", lambda b: b.their_write(range(70, 90))),
     ("upsert at the end", lambda b: b.upsert(range(75, 95))),
 ]
+
+
+def drawn_turns(dice: random.Random, kind: str, index: str, count: int = 16) -> list[Turn]:
+    """A bulk insert, then turns of either program in an order and on keys that are drawn."""
+
+    def turn(number: int) -> Turn:
+        ids, others, fresh = _drawn(dice), _drawn(dice), range(200 + 5 * number, 205 + 5 * number)
+        turns: list[Turn] = [
+            (f"upsert {ids}", lambda b: b.upsert(ids)),
+            (f"their upsert {ids}", lambda b: b.their_write(ids)),
+            (f"insert {fresh}", lambda b: b.insert(fresh)),
+            (f"delete {ids}", lambda b: b.delete(ids)),
+            (f"their delete {ids}", lambda b: b.their_write(ids, "delete")),
+            (f"rolled back {ids}", lambda b: b.roll_back_an_upsert(ids)),
+            (f"they roll back {ids}", lambda b: b.their_rollback_of_ours(ids)),
+            (f"crash {ids}, their {others}",
+             lambda b: (b.crash_in_an_upsert(ids), b.their_write(others))),
+            (f"crash {ids}, our {others}", lambda b: (b.crash_in_an_upsert(ids), b.upsert(others))),
+            (f"their restore {ids}", lambda b: b.their_savepoint_and_restore(ids)),
+            (f"restore over {ids} and their {others}",
+             lambda b: (b.savepoint(), b.upsert(ids), b.their_write(others), b.restore())),
+            (f"insert overwrite {fresh}", lambda b: b.insert_overwrite(fresh)),
+            (f"their overwrite {ids}", lambda b: b.their_write(ids, "insert_overwrite")),
+            ("clean", lambda b: b.table.clean()),
+            ("their clean", lambda b: b.their_service("clean", **LATEST)),
+        ]  # fmt: skip
+        if index != "bucket":
+            turns += [("clustering", lambda b: b.table.cluster(sort_by="id"))]
+        return dice.choice([*turns, *(COMPACTED if kind == "mor" else ())])
+
+    return [("bulk insert", lambda b: b.bulk_insert(range(60))), *map(turn, range(count))]
+
+
+def _drawn(dice: random.Random) -> range:
+    start = dice.randrange(80)
+    return range(start, start + dice.randint(1, 25))
