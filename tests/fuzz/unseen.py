@@ -157,6 +157,7 @@ _WITH_HEADER: Final = {
 }  # fmt: skip
 
 ONLY_WITH: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "bitmap": {END: ("bitmap",)},
     "properties": {
         "value of hoodie.table.name": ("name", "separator"),
         "value of hoodie.table.version": ("name", "separator"),
@@ -167,4 +168,5 @@ ONLY_WITH: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "table: index's logs": _WITH_HEADER,
 }
 """Regions that are listed only where one of others is changed with them: a property whose name is
-damaged as well is missing, a block whose header is damaged as well looks as a failed append."""
+damaged as well is missing, a block whose header is damaged as well looks as a failed append, the
+containers that are cut off are not missing where their count is damaged as well."""
