@@ -18,6 +18,7 @@
 # make zookeeper  the locks of Apache Hudi on a real ZooKeeper
 # make engines-local  DuckDB, polars, DataFusion, Daft, Dask and Ray query tables of four million rows, JDBC a server
 # make hudi-rs  hudi-rs 0.6, built by cargo, and pyhudi write and read the same tables in turns
+# make outsiders  all tables of hudi-rs, in $PYHUDI_HUDI_RS_TABLES, and the rows its tests state
 # make kills    long form: a stream is killed at 50 random points
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes;
 #                  random tables read by Spark and by the local engine
@@ -45,7 +46,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PLAIN  ?= test-plain
 
-.PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
+.PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs outsiders postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -197,6 +198,10 @@ hudi-rs: build
 	$(BIN)/python -m tests.support.hudi_rs --build
 	$(BIN)/python -m pytest -p no:xdist -m hudi_rs tests/interop/test_hudi_rs.py
 
+# PYHUDI_HUDI_RS_TABLES: the folder crates/test/data of a clone of github.com/apache/hudi-rs.
+outsiders: build
+	$(BIN)/python -m pytest -p no:xdist -m 'slow or not slow' tests/outsiders
+
 kills: build
 	$(BIN)/python -m tests.spark.streaming_kill --kills 50 --seed $${SEED:-0}
 
@@ -228,7 +233,7 @@ failing-store: build
 
 fuzz: build
 	$(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}
-	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not catalogs and not engines and not engines_local and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs and not postgres' tests
+	$(BIN)/python -m pytest -m 'slow and not interop and not browser and not azure and not catalogs and not engines and not engines_local and not hbase and not hdfs and not kafka and not s3a and not zookeeper and not hudi_rs and not outsiders and not postgres' tests
 
 torn: build
 	$(BIN)/python -m tests.crash.torn --seed $${SEED:-0}

@@ -84,10 +84,13 @@ FETCH = {
     "azure": "azure --fetch", "hbase": "hbase --fetch", "hdfs": "hdfs --fetch",
     "s3a": "spark_s3 --fetch", "hudi_rs": "hudi_rs --build",
 }  # fmt: skip
-NEEDS = {"kafka": "$PYHUDI_KAFKA", "engines_local": "build/engines/bin/python"}
+NEEDS = {
+    "kafka": "$PYHUDI_KAFKA", "engines_local": "build/engines/bin/python",
+    "outsiders": "$PYHUDI_HUDI_RS_TABLES",
+}  # fmt: skip
 SPECIAL = (
     "azure", "browser", "catalogs", "engines", "engines_local", "hbase", "hdfs", "hudi_rs", "kafka",
-    "postgres", "s3a", "zookeeper",
+    "outsiders", "postgres", "s3a", "zookeeper",
 )  # fmt: skip
 """Marks of tests that need a program which is fetched or installed: each is a piece."""
 ORDINARY = f"slow and not ({' or '.join(SPECIAL)})"
