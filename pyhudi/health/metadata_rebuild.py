@@ -62,9 +62,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     a warning names those that are dropped.  Cost:
     every record key is read into memory if there is a record index; footers for statistics.
     """
-    config = load_config(fs)
-    check_version(config)
-    check_not_bootstrapped(config)
+    config = _rebuildable(fs)
     _quarantine_definitions(fs, config)
     by_partition = defined_by_partition(fs, config)
     stated = config.metadata_partitions or _partitions_present(fs)
@@ -122,11 +120,15 @@ def _quarantine_definitions(fs: FileSystem, config: TableConfig) -> None:
 def check_rebuildable(fs: FileSystem) -> None:
     """Raise an error if a rebuild cannot start: the table version cannot be written, or a deferred
     write is not yet published."""
+    log = timeline_log(fs, _rebuildable(fs))
+    check_none_deferred(fs, log.load())
+
+
+def _rebuildable(fs: FileSystem) -> TableConfig:
     config = load_config(fs)
     check_version(config)
     check_not_bootstrapped(config)
-    log = timeline_log(fs, config)
-    check_none_deferred(fs, log.load())
+    return config
 
 
 def _roll_back(
