@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from pyhudi.table.properties import SLASHES
+from pyhudi.table.properties import SLASHES, TableType
 from tests.support.apache_hudi import ApacheHudi
 from tests.support.damaged_timelines import opened
 from tests.support.golden import turns_table
@@ -97,6 +97,18 @@ class Turns:
         assert not self.table.metadata.verify().findings
         assert not self.table.doctor().problems
 
+    def take(self, late: range) -> None:
+        """Writes of both, the last with ordering values that are too small, and a compaction."""
+        self.ours(range(12))
+        self.agree()
+        self.their(range(8, 20))
+        self.ours(range(18, 24))
+        self.gone(range(3))
+        self.their(late, ts=0)
+        if self.table.config.table_type is TableType.MERGE_ON_READ:
+            self.table.compact()
+        self.agree()
+
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_both_write_to_the_same_paths_of_dates(
@@ -107,15 +119,7 @@ def test_both_write_to_the_same_paths_of_dates(
         table_type=kind, version=9, options={**FEW, SLASHES: "true"},
     )  # fmt: skip
     turns = Turns(tmp_path / "t", apache_hudi("1.2.0"), DAYS, day_row, {SLASHES: "true"})
-    turns.ours(range(12))
-    turns.agree()
-    turns.their(range(8, 20))
-    turns.ours(range(18, 24))
-    turns.gone(range(3))
-    turns.their(range(2, 8), ts=0)
-    if kind == "mor":
-        turns.table.compact()
-    turns.agree()
+    turns.take(range(2, 8))
     assert sorted(turns.table.partitions()) == ["2023/12/31", "2024/01/01"]
 
 
@@ -128,15 +132,7 @@ def test_both_find_keys_partitions_and_order_in_a_struct(
         table_type=kind, version=9, options=FEW,
     )  # fmt: skip
     turns = Turns(tmp_path / "t", apache_hudi("1.2.0"), NESTED, nested_row)
-    turns.ours(range(12))
-    turns.agree()
-    turns.their(range(8, 20))
-    turns.ours(range(18, 24))
-    turns.gone(range(3))
-    turns.their(range(2, 26), ts=0)
-    if kind == "mor":
-        turns.table.compact()
-    turns.agree()
+    turns.take(range(2, 26))
     assert sorted(turns.table.partitions()) == ["p0", "p1"]
 
 
