@@ -95,7 +95,7 @@ test-plain: build
 	$(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
 
 test-version-9: build
-	$(BIN)/python -m pytest -n 2 --dist loadscope --table-version=9 -m 'not slow and not interop and not spark'
+	$(BIN)/python -m pytest -n 2 --dist loadscope --table-version=9 --every-case -m 'not slow and not interop and not spark'
 
 # mypy and the benches run in the shorter half.
 check: build
