@@ -169,7 +169,7 @@ def _since_compaction(metadata_timeline: Timeline) -> Timeline:
     last = metadata_timeline.where({Action.COMMIT}, State.COMPLETED).last
     if last is None:
         return deltas
-    return deltas.holding(i for i in deltas if (i.completed_at or i.time) > last.time)
+    return deltas.holding(i for i in deltas if i.completion > last.time)
 
 
 def check_bounded(metadata_timeline: Timeline, data: Timeline, mine: Instant) -> None:

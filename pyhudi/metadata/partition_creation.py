@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from pyhudi.filenames import parse_data_file
@@ -23,11 +24,7 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _LAST: Final = InstantTime(f"{BEFORE_ALL_INSTANTS}999")
-
-
-def completion(instant: Instant) -> InstantTime:
-    """When an instant completed; its time where completion times are not recorded."""
-    return instant.completed_at or instant.time
+_BY_COMPLETION: Final = attrgetter("completion")
 
 
 def table_creation(commits: Iterable[Instant]) -> InstantTime:
@@ -35,10 +32,10 @@ def table_creation(commits: Iterable[Instant]) -> InstantTime:
     table; else before all instants.  It is the first: other partitions are created later.  The time
     of a service may be less, where completion times are not recorded."""
     written = (each for each in commits if is_creation(each.time) or not is_own(each.time))
-    first = min(written, key=completion, default=None)
+    first = min(written, key=_BY_COMPLETION, default=None)
     if first is None or not is_creation(first.time):
         return BEFORE_ALL_INSTANTS
-    return completion(first)
+    return first.completion
 
 
 def archived_creations(log: TimelineLog) -> list[Instant]:
@@ -55,8 +52,8 @@ def archived_creations(log: TimelineLog) -> list[Instant]:
 
 def still_needed(created: Iterable[Instant], others: Iterable[Instant]) -> list[Instant]:
     """The creations that completed after one of the `others`, which tell what they contain."""
-    first = min(map(completion, others), default=None)
-    return [each for each in created if first is not None and completion(each) > first]
+    first = min(map(_BY_COMPLETION, others), default=None)
+    return [each for each in created if first is not None and each.completion > first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +75,9 @@ class PartitionCreations:
         created: dict[InstantTime, Instant] = {}
         for each in (*archived, *timeline.commits):
             if is_creation(each.time):
-                created[each.time] = max(each, created.get(each.time, each), key=completion)
+                created[each.time] = max(each, created.get(each.time, each), key=_BY_COMPLETION)
         newest = {
-            partition: max((created[t] for t in times if t in created), key=completion)
+            partition: max((created[t] for t in times if t in created), key=_BY_COMPLETION)
             for partition, times in found.items()
             if not created.keys().isdisjoint(times)
         }
@@ -95,7 +92,7 @@ class PartitionCreations:
         if creation is None:
             return False
         if creation.completed_at is not None:
-            return completion(commit) < creation.completed_at
+            return commit.completion < creation.completed_at
         name = parse_data_file(stat.file_name)
         continued = stat.previous_instant or creation.time
         return name is not None and min(name.instant, continued) < creation.time
@@ -103,4 +100,4 @@ class PartitionCreations:
     def follows(self, partition: str, time: InstantTime) -> bool:
         """Whether a partition was created after an instant began."""
         creation = self.by_partition.get(partition)
-        return creation is not None and completion(creation) > time
+        return creation is not None and creation.completion > time

@@ -38,7 +38,6 @@ from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
 from pyhudi.metadata.partition_creation import (
     PartitionCreations,
     archived_creations,
-    completion,
     table_creation,
 )
 from pyhudi.metadata.payloads import (
@@ -134,7 +133,7 @@ def has_commits(data: Timeline, log: TimelineLog, own: Timeline) -> bool:
     saved = data.where({Action.SAVEPOINT}).times
     known = own.commits.times | {time[:_OLD_DIGITS] for time in own.commits.times}
     lacking = [
-        completion(commit)
+        commit.completion
         for commit in data.commits
         if commit.time not in known
         and (
@@ -156,7 +155,7 @@ def _creations(log: TimelineLog, own: Timeline) -> Iterator[InstantTime]:
         with suppress(*unreadable):
             stats = log.commit(commit).stats if is_creation(commit.time) else ()
             if any(stat.partition == FILES.path for stat in stats):
-                yield completion(commit)
+                yield commit.completion
 
 
 class MetadataTable:
@@ -270,7 +269,7 @@ class MetadataTable:
         return tuple(
             (each, stat)
             for each in commits
-            if (each.completed_at or each.time) >= since
+            if each.completion >= since
             for stat in self.log.commit(each).stats
         )
 

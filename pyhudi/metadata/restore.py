@@ -95,7 +95,7 @@ def _has_deltas_only(
         if instant.action in _BASES | {Action.LOG_COMPACTION} and instant.time > done:
             return False
         is_delta = instant.action is Action.DELTA_COMMIT
-        if is_delta and (instant.completed_at or instant.time) > done and instant.time not in known:
+        if is_delta and instant.completion > done and instant.time not in known:
             return False
     return True
 

@@ -118,7 +118,7 @@ def _opened(
 def _check_not_compacted(table: MetadataTable, failed: Instant) -> None:
     last = table.timeline.where({Action.COMMIT}, State.COMPLETED).last
     commits = table.timeline.where(COMMITS, State.COMPLETED)
-    done = next((i.completed_at or i.time for i in commits if i.time == failed.time), None)
+    done = next((i.completion for i in commits if i.time == failed.time), None)
     if done is not None and last is not None and last.time > done:
         raise UnsupportedTableError(
             "the metadata table has compacted the instant to roll back",

@@ -123,14 +123,14 @@ def completed_while_pending(timeline: Timeline) -> InstantTime | None:
 def completed_after(timeline: Timeline, moment: InstantTime) -> InstantTime | None:
     """The first instant that completed after a moment; None if all completed before."""
     done = timeline.where(None, State.COMPLETED)
-    return next((i.time for i in done if (i.completed_at or i.time) > moment), None)
+    return next((i.time for i in done if i.completion > moment), None)
 
 
 def needed_to_trigger(timeline: Timeline, compact_after: int) -> InstantTime | None:
     """The oldest instant that is needed to decide whether a compaction is due."""
     deltas = timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     last = timeline.where({Action.COMMIT}, State.COMPLETED).last
-    since = [i for i in deltas if last is None or (i.completed_at or i.time) > last.time]
+    since = [i for i in deltas if last is None or i.completion > last.time]
     if len(since) >= compact_after:
         return since[-compact_after].time
     if last is not None:

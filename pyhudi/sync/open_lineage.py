@@ -93,7 +93,7 @@ def run_event(state: TableState, options: CatalogOptions, instant: Instant) -> d
     facts = entry_facts(state, options)
     commit = state.log.commit(instant)
     url = as_url(facts.location)
-    ended = parse_instant(instant.completed_at or instant.time, state.zone)
+    ended = parse_instant(instant.completion, state.zone)
     return {
         "eventType": "COMPLETE",
         "eventTime": ended.astimezone(UTC).isoformat(timespec="milliseconds"),

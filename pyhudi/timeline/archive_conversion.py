@@ -155,4 +155,4 @@ def _entries(
         if content and instant.action in COMMITS:
             content = avro_to_json(content, path=path)
         made = entry(instant, content, path=path, modified=None, zone=log.zone)
-        yield {**made, "stateTransitionTime": instant.completed_at or instant.time}
+        yield {**made, "stateTransitionTime": instant.completion}

@@ -92,11 +92,15 @@ class Instant:
         return self.state is State.COMPLETED
 
     @property
+    def completion(self) -> InstantTime:
+        """When it completed; its time where completion times are not recorded."""
+        return self.completed_at or self.time
+
+    @property
     def position(self) -> Position:
-        """The position after this completed instant: its completion time, or its time where none
-        is recorded."""
+        """The position after this completed instant."""
         assert self.is_completed
-        return Position(self.completed_at or self.time)
+        return Position(self.completion)
 
     def __str__(self) -> str:
         return file_name(self)

@@ -107,7 +107,7 @@ def _after(timeline: Timeline, to: InstantTime) -> list[Instant]:
         return list(reversed(timeline.after(to).where(WRITES).instants))
     pending = reversed(timeline.pending.after(to).where(WRITES).instants)
     done = [i for i in timeline.commits if i.completed_at is not None and i.completed_at > since]
-    return [*pending, *sorted(done, key=lambda i: i.completed_at or i.time, reverse=True)]
+    return [*pending, *sorted(done, key=lambda i: i.completion, reverse=True)]
 
 
 def _check_none_archived(state: TableState, target: Instant) -> None:

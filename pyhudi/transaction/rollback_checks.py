@@ -70,7 +70,7 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
         )
     deltas = metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
     created = [*archived_creations(metadata_log), *(i for i in deltas if is_creation(i.time))]
-    built = [i for i in created if (i.completed_at or i.time) > done]
+    built = [i for i in created if i.completion > done]
     if built:
         raise UserError(
             "an index was built that includes this commit",

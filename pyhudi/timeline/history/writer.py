@@ -69,11 +69,9 @@ class HistoryFiles:
         if done.first is None:
             return frozenset()
         found = TimelineHistory(self.fs, self._folder).instants(done.first.time)
-        there = {(i.time, i.action, i.completed_at or i.time) for i in found}
+        there = {(i.time, i.action, i.completion) for i in found}
         return frozenset(
-            (i.time, i.action)
-            for i in done
-            if (i.time, i.action, i.completed_at or i.time) in there
+            (i.time, i.action) for i in done if (i.time, i.action, i.completion) in there
         )
 
     def append(self, instants: Iterable[Instant], *, batch: int) -> str:
@@ -111,7 +109,7 @@ class HistoryFiles:
             )
         return {
             "instantTime": instant.time,
-            "completionTime": instant.completed_at or instant.time,
+            "completionTime": instant.completion,
             "action": COMPLETES_AS[instant.action].value,
             "metadata": self._metadata(instant, done.path) or None,
             "plan": self._plan(files) or None,
