@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pyhudi.write import table_creation
-from tests.support import covering, spark_s3
+from tests.support import conformance, covering, spark_s3
 from tests.support.not_run import (  # noqa: F401
     pytest_deselected,
     pytest_make_collect_report,
@@ -53,6 +53,7 @@ def pytest_collection_modifyitems(
 ) -> Generator[None]:
     """Mark long forms before -m selects; then retain the tests of one part, which the name of a
     test decides, so that a new test moves no other."""
+    conformance.note_checks(config, items)
     if not config.getoption("--every-case"):
         covering.mark_others_slow(items)
     yield

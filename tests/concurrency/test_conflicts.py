@@ -77,6 +77,7 @@ def snapshot(fs: FileSystem) -> dict[str, int]:
     return stored
 
 
+@pytest.mark.conformance(29)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 def test_writers_to_different_groups_both_succeed(kind: TableType, version: int) -> None:
@@ -88,6 +89,7 @@ def test_writers_to_different_groups_both_succeed(kind: TableType, version: int)
     assert snapshot(fs) == {f"k{i}": 3 - i % 2 for i in range(8)}
 
 
+@pytest.mark.conformance(29)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 def test_an_overtaken_write_is_planned_again(kind: TableType, version: int) -> None:

@@ -81,6 +81,7 @@ BATCHES = {"newer": rows(range(6), 5), "older": rows(range(3, 9), 3)}
 MERGED = {f"k{i}": 5 if i < 6 else 3 for i in range(9)}
 
 
+@pytest.mark.conformance(30)
 @pytest.mark.parametrize("compacts", [False, True], ids=["alone", "with a compaction"])
 @pytest.mark.parametrize("starts_empty", [True, False])
 @pytest.mark.parametrize("first", ["newer", "older"])

@@ -60,6 +60,7 @@ def test_apache_hudi_returns_the_changes_that_were_logged(
     check_equal(table, path, apache, second)
 
 
+@pytest.mark.conformance(32)
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [("cow", "DATA_BEFORE_AFTER"), ("mor", "DATA_BEFORE_AFTER"), ("mor", "OP_KEY_ONLY")],

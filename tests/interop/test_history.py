@@ -61,6 +61,7 @@ def check(both: Both, seen: dict[str, Any]) -> None:
     both.turns.agree()
 
 
+@pytest.mark.conformance(19)
 @pytest.mark.parametrize("version", [9, 8])
 @pytest.mark.parametrize("kind", ["mor", "cow"])
 def test_archives_are_continued_and_merged_by_either_side(

@@ -59,6 +59,7 @@ def check_equal(path: Path, hudi: ApacheHudi, expected: dict[str, int]) -> None:
     assert seen(hudi.read(path)) == expected
 
 
+@pytest.mark.conformance(30)
 @pytest.mark.parametrize("newer_first", [True, False])
 def test_apache_hudi_merges_the_logs_of_overlapping_writers(
     newer_first: bool, tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]

@@ -74,6 +74,7 @@ def positioned_blocks(table: pyhudi.Table) -> dict[str, int]:
     return found
 
 
+@pytest.mark.conformance(10)
 @pytest.mark.parametrize(
     ("log_format", "ordering"), [("avro", ("ts",)), ("parquet", ()), ("avro", ())]
 )

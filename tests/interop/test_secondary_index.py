@@ -66,6 +66,7 @@ def check_entries(table: Table) -> None:
         assert expected <= set(stored_keys(state.metadata, index))
 
 
+@pytest.mark.conformance(24)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("version", [8, 9])
 def test_both_use_and_maintain_one_index(

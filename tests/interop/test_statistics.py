@@ -102,6 +102,7 @@ def check_filters(hudi: ApacheHudi, path: Path, expected: dict[str, int]) -> Non
     assert fewer >= PRUNED
 
 
+@pytest.mark.conformance(23)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("version", [8, 9])
 def test_filters_with_our_statistics_find_every_row(
@@ -120,6 +121,7 @@ def test_filters_with_our_statistics_find_every_row(
     assert not table.metadata.verify().findings
 
 
+@pytest.mark.conformance(23)
 def test_statistics_of_both_writers_find_every_row(
     tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]
 ) -> None:

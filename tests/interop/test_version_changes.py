@@ -54,6 +54,7 @@ def write(hudi: ApacheHudi, path: Path, numbers: range, at: int, version: int, *
     hudi.call("write", path=str(path), rows=str(batch), conf=conf)
 
 
+@pytest.mark.conformance(26)
 @pytest.mark.parametrize(
     ("name", "to"),
     [
@@ -74,6 +75,7 @@ def test_apache_hudi_reads_an_upgraded_table(
     assert differences(path, apache_hudi("1.2.0")) == []
 
 
+@pytest.mark.conformance(3)
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_both_write_an_upgraded_table_and_0_15_reads_it_downgraded(
     table_type: str, tmp_path: Path, apache_hudi: Hudi
@@ -90,6 +92,7 @@ def test_both_write_an_upgraded_table_and_0_15_reads_it_downgraded(
     assert differences(path, hudi) == []
 
 
+@pytest.mark.conformance(27)
 @pytest.mark.parametrize("since", [6, pytest.param(8, marks=pytest.mark.slow)])
 def test_apache_hudi_upgrades_a_table_and_pyhudi_continues(
     since: int, tmp_path: Path, apache_hudi: Hudi
@@ -104,6 +107,7 @@ def test_apache_hudi_upgrades_a_table_and_pyhudi_continues(
     assert differences(path, hudi) == []
 
 
+@pytest.mark.conformance(28)
 @pytest.mark.parametrize(("to", "name"), [(8, "EIGHT"), (6, "SIX")])
 @pytest.mark.parametrize("table_type", ["mor", pytest.param("cow", marks=pytest.mark.slow)])
 def test_apache_hudi_downgrades_a_table_that_pyhudi_upgraded(

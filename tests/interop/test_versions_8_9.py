@@ -27,6 +27,7 @@ LONG = [
 ]
 
 
+@pytest.mark.conformance(2, 3, 4, 6, 7, 8, 11, 12, 15, 16, 17, 18, 21, 22, 33, 35)
 @pytest.mark.parametrize(
     ("hudi", "version", "kind", "options"),
     [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG)],
@@ -80,6 +81,7 @@ def test_apache_hudi_continues_a_metadata_table_that_was_restored_in_place(
     both.agree()
 
 
+@pytest.mark.conformance(1, 5, 9, 13, 14, 17, 20)
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), [(9, "mor"), (9, "cow"), (8, "mor"), (8, "cow")])
 def test_apache_hudi_decodes_slices_and_undoes_what_we_wrote(

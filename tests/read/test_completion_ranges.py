@@ -16,6 +16,7 @@ def batch(count: int, ts: int) -> pa.Table:
     return pa.table({"id": [f"k{i}" for i in range(count)], "ts": [ts] * count}, SCHEMA)
 
 
+@pytest.mark.conformance(31)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_the_time_of_a_report_bounds_a_range_after_its_commit(

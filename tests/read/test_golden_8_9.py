@@ -155,6 +155,7 @@ def queries_of(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
     return queries
 
 
+@pytest.mark.conformance(8, 31)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_query_gives_the_rows_that_apache_hudi_reads(name: str) -> None:
     table = Table(version_table(name), options=parse_options({}), engine=LocalEngine(1))

@@ -54,6 +54,7 @@ WRITABLE = [name for name in golden_names() if name != "mor_utc_virtualkeys"]
 """That table has no meta columns."""
 
 
+@pytest.mark.conformance(26)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_golden_table_keeps_its_rows_up_and_down(name: str) -> None:
     fs = golden_table(name)

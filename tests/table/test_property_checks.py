@@ -77,6 +77,7 @@ def rows_of(fs: MemoryFileSystem) -> pa.Table:
     return rows.sort_by([("_hoodie_commit_time", "ascending"), ("_hoodie_record_key", "ascending")])
 
 
+@pytest.mark.conformance(25)
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_read_without_properties_that_readers_can_do_without(name: str) -> None:
     whole = rows_of(table_of(name))
@@ -130,6 +131,7 @@ def test_a_wrong_checksum_is_refused(name: str) -> None:
         load_config(fs)
 
 
+@pytest.mark.conformance(25)
 @pytest.mark.parametrize(
     ("version", "key"),
     [

@@ -44,6 +44,7 @@ def table_of_every_action(version: int, kind: TableType) -> MemoryFileSystem:
     return fs
 
 
+@pytest.mark.conformance(34, 35)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("version", [8, 9])
 def test_completed_instants_have_what_apache_hudi_requires(version: int, kind: TableType) -> None:
