@@ -164,7 +164,11 @@ def _kills() -> Iterator[Proof]:
             f"--minutes 9 --writers 8 --keep {keep} && "
             f"{{python}} -m tests.interop.same_rows {keep}/t"
         )
-        yield Proof(f"chaos/{number + 1}-of-6", command)
+        yield Proof(f"chaos/local/{number + 1}-of-6", command)
+    for store, count in (("s3", 2), ("hdfs", 2)):
+        command = f"{{python}} -m tests.history --chaos --store {store} --writers 4 --minutes 9"
+        fetch = "{python} -m tests.support.hdfs --fetch && " if store == "hdfs" else ""
+        yield from parts(f"chaos/{store}", count, fetch + command + " --seed $(({seed} + {part}))")
     yield from parts(
         "kills/stream", 3, "{python} -m tests.spark.streaming_kill --kills 20 --seed {seed}"
     )

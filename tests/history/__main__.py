@@ -2,12 +2,13 @@
 
     python -m tests.history --seed 1 --rounds 20 --ops 500 --writers 8
     python -m tests.history --processes --seed 1 --rounds 2 --ops 200 --writers 4
-    python -m tests.history --chaos --minutes 10 --writers 8
+    python -m tests.history --chaos --minutes 10 --writers 8 [--store s3]
 
 A round is a new table with a thousand keys, copy-on-write and merge-on-read in turn, on which the
 writers do their share of the operations at a time: threads on a store in memory, or processes on
-the disk.  In chaos, processes are killed at random and begun anew until the time is up.  One line
-of totals; exit code 3 where the checker finds a problem.
+the disk.  In chaos, processes are killed at random and begun anew until the time is up, on the
+disk, on a server that speaks S3, or on HDFS.  One line of totals; exit code 3 where the checker
+finds a problem.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableType
 from tests.history.check import Verdict, check
 from tests.history.ops import Diary, Writer, new_table, read_diaries
+from tests.support.hdfs import hdfs
+from tests.support.object_stores import s3_server
 
 KEYS: Final = 1000
 COUNTS: Final = ("commits", "undone", "reads", "expired", "conflicts", "refused", "kills")
@@ -71,9 +74,31 @@ def round_of_threads(
     return verdict
 
 
+SERVED: list[tuple[str, dict[str, str]]] = []
+"""URL and options of the store that a server has, if one has it."""
+
+
+def store_of(folder: Path) -> FileSystem:
+    """Where the table is: on a server, or below the folder."""
+    url, options = SERVED[0] if SERVED else (str(folder / "t"), None)
+    return locate(url, storage_options=options)
+
+
+def serve(store: str, pipe: Any) -> None:
+    """A server in a process of its own: the parent of forked processes starts no thread."""
+    if store == "s3":
+        with s3_server() as bucket:
+            pipe.send(("s3://bucket/chaos", bucket.options))
+            pipe.recv()
+    else:
+        with hdfs() as cluster:
+            pipe.send((f"hdfs://{cluster.address}/chaos", cluster.options))
+            pipe.recv()
+
+
 def worker(folder: Path, name: str, *, seed: int, ops: int, keys: int = KEYS) -> None:
     """One process: `ops` operations, or without end where that is 0."""
-    fs = LocalFileSystem(folder / "t")
+    fs = store_of(folder)
     writer = Writer(fs, name, Diary(folder / f"{name}.jsonl"), seed=seed, keys=keys)
     step = 0
     while not ops or step < ops:
@@ -92,7 +117,7 @@ def in_child(work: Callable[..., None], *args: Any, **named: Any) -> Any:
 
 
 def make_table(folder: Path, kind: TableType, version: int = 6) -> None:
-    maker = in_child(lambda: new_table(LocalFileSystem(folder / "t"), kind, version))
+    maker = in_child(lambda: new_table(store_of(folder), kind, version))
     maker.join()
     assert maker.exitcode == 0
 
@@ -116,7 +141,7 @@ def round_of_processes(
     children = {f"w{n}": begin(folder, f"w{n}", seed=seed, ops=share) for n in range(writers)}
     for child in children.values():
         child.join()
-    verdict = check(LocalFileSystem(folder / "t"), read_diaries(folder), seed=seed)
+    verdict = check(store_of(folder), read_diaries(folder), seed=seed)
     verdict.problems += [_tail(folder, name) for name, c in children.items() if c.exitcode]
     return verdict
 
@@ -152,7 +177,7 @@ def chaos(
             kills += 1
     for child in alive.values():
         _kill(child)
-    fs = LocalFileSystem(folder / "t")
+    fs = store_of(folder)
     last = Writer(fs, "last", Diary(folder / "last.jsonl"), seed=seed, keys=KEYS)
     last.write("last-0", "upsert")  # recovers what the killed ones left, and sees what they did
     verdict = check(fs, read_diaries(folder), seed=seed)
@@ -180,9 +205,14 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=3.0)
     parser.add_argument("--processes", action="store_true")
     parser.add_argument("--chaos", action="store_true")
+    parser.add_argument("--store", choices=("s3", "hdfs"), help="of chaos; default: the disk")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--version", type=int, help="of the tables; default: 6 and 9 in turns")
     arguments = parser.parse_args()
+    if arguments.store:
+        ours, theirs = multiprocessing.Pipe()
+        in_child(serve, arguments.store, theirs)
+        SERVED[:] = [ours.recv()]
     began, found = time.monotonic(), 0
     totals = dict.fromkeys(("rounds", *COUNTS), 0)
     for number in range(1 if arguments.chaos else arguments.rounds):
