@@ -47,7 +47,6 @@ from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import is_deferred
 from pyhudi.transaction.heartbeat import living, remove_heartbeat
-from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
 from pyhudi.transaction.rollback_checks import (
     check_metadata_table,
@@ -306,11 +305,8 @@ def execute(
             fs, config, log, log.load(), failed=done.failed, at=at.time, log_files=done.log_files()
         )
     check_lock(fs)
-    if planned.keeps_request:
-        log.remember_rolled_back([at.time])
-    else:  # before the instant is removed: markers must not outlive it
-        leave_markers_of_unseen(fs, done)
-        log.remember_rolled_back([at.time, planned.time])
+    leave_markers_of_unseen(fs, done)  # now, as markers must not outlive an instant that is removed
+    log.remember_rolled_back([at.time] if planned.keeps_request else [at.time, planned.time])
     remove_instant(log, planned)
     unpublish(log, planned)
     took_millis = round((time.monotonic() - began) * 1000)
@@ -318,8 +314,6 @@ def execute(
     content = write_avro(ROLLBACK_METADATA, result)
     publish_instant(fs, log, at, content, known=Timeline())
     with tolerating("markers", planned.time):
-        if planned.keeps_request:
-            remove_markers(fs, planned.time)
         remove_heartbeat(fs, planned.time)
     return done
 

@@ -21,7 +21,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
-from pyhudi.transaction.rollback import roll_back_failed
+from pyhudi.transaction.rollback import roll_back_failed, roll_back_service
 from pyhudi.transaction.rolled_back_files import LINGERS_SECONDS
 from tests.crash.test_every_stop import rows
 from tests.services.test_undo import OPTIONS, table_of, values
@@ -209,6 +209,33 @@ def test_a_planned_service_that_is_run_again_is_visible(tmp_path: Path) -> None:
     for enabled in ("true", "false"):
         found = values(opened(fs, **{"hoodie.metadata.enable": enabled}))
         assert found == {f"k{i}": 11 if i < 2 else 2 for i in range(8)}
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_file_of_an_earlier_attempt_of_a_service_is_never_visible(
+    tmp_path: Path, version: str
+) -> None:
+    """It appears after the rollback of its attempt, and has the instant of the next one."""
+    table = table_of(tmp_path / "t", **FEW, **{"hoodie.write.table.version": version})
+    table.bulk_insert(rows(range(8, 12), 1))
+    fs = LocalFileSystem(tmp_path / "t")
+
+    def taken_for_crashed() -> None:
+        log = table._state().log
+        (running,) = log.load().pending
+        config = load_config(fs)
+        roll_back_service(fs, config, log, running, metadata_rollback=rollback_metadata)
+
+    slow = Stalling(fs, ".parquet", taken_for_crashed)
+    slow.dies_after = True
+    before = data_files(fs)
+    with pytest.raises(Crash):
+        opened(slow, **FEW).cluster()
+    assert len(data_files(fs) - before) == 1
+    assert table.cluster().instants
+    for enabled in ("true", "false"):
+        found = opened(fs, **{"hoodie.metadata.enable": enabled}).scan(["id"]).to_arrow()
+        assert sorted(found["id"].to_pylist()) == sorted(f"k{i}" for i in range(12))
 
 
 def test_a_list_grows_and_the_newest_counts() -> None:
