@@ -1,6 +1,7 @@
 """Run seeds of the simulation.
 
-    python -m tests.simulation --seed N [--trace] [--shrink]     one seed
+    python -m tests.simulation --seed N [--trace] [--shrink]     one seed; shrinks for ten minutes,
+                                                                 or for --seconds S
     python -m tests.simulation --seconds S [--first N]           fresh seeds for a time
     python -m tests.simulation --plan '{...}' [--trace]          a plan as a failing run prints it
     python -m tests.simulation --mutant WORD --count N           seeds that find a seeded bug
@@ -27,6 +28,7 @@ from tests.simulation.run import Plan, Verdict, run, smaller
 
 _LIMIT_SECONDS = 600.0  # of the wall clock, on a machine that may be busy
 _LONG_SECONDS = 1800.0
+_SHRINK_SECONDS = 600.0
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -53,13 +55,17 @@ def apart(plan: Plan) -> Verdict:
         child.join()
 
 
-def shrunk(plan: Plan) -> Plan:
-    """A plan that fails and does less, as far as single reductions lead."""
-    while True:
-        found = next((each for each in smaller(plan) if apart(each).problem), None)
-        if found is None:
-            return plan
-        plan = found
+def shrunk(plan: Plan, seconds: float) -> Plan:
+    """A plan that fails and does less, as far as single reductions lead within a time."""
+    end, number, failed = time.monotonic() + seconds, 0, 0
+    while failed < len(each := smaller(plan)) and time.monotonic() < end:
+        candidate = each[number % len(each)]
+        if apart(candidate).problem:
+            plan, failed = candidate, 0
+            print(f"smaller: {plan}", flush=True)
+        else:
+            number, failed = number + 1, failed + 1
+    return plan
 
 
 def as_json(plan: Plan) -> str:
@@ -110,7 +116,7 @@ def main() -> int:
         if arguments.rate is not None:
             plan = dataclasses.replace(plan, rate=arguments.rate)
         if arguments.shrink:
-            plan = shrunk(plan)
+            plan = shrunk(plan, arguments.seconds or _SHRINK_SECONDS)
         verdict = apart(plan)
         show(verdict, trace=arguments.trace)
         return 3 if verdict.problem else 0

@@ -34,10 +34,10 @@ class Reader(Actor):
         try:
             getattr(self, f"_{verb}")(fs)
         except PyhudiError as error:
-            is_past = verb in ("pinned", "travel")
-            expired = (SnapshotExpiredError, UserError) if is_past else ()
+            no_past = (UserError,) if verb in ("pinned", "travel") else ()
             unindexed = (IndexNotReadyError,) if verb == "lookup" else ()
-            self.answered(error, (StorageError, LockError, *expired, *unindexed))
+            allowed = (StorageError, LockError, SnapshotExpiredError)
+            self.answered(error, (*allowed, *no_past, *unindexed))
 
     def _read(self, fs: Any) -> None:
         since = len(self.observer.events)

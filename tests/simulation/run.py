@@ -253,6 +253,10 @@ class Simulation:
         table = Table(fs, options=options_of("last"), engine=LocalEngine(1))
         self.observer.ops["last"] = op = Op("last", "upsert", ("k0", "k1"))
         try:
+            if (change := load_record(fs)) is not None:
+                self.observer.sometimes["a version change was finished"] += 1
+                finish = table.upgrade if change.after > change.before else table.downgrade
+                finish(change.after)
             try:
                 report = table.upsert(rows([0, 1], "last"))
             except WriteConflictError as pending:  # a clustering that failed is to be finished
@@ -262,10 +266,6 @@ class Simulation:
                 report = table.upsert(rows([0, 1], "last"))
             op.instant = report.instant
             self.observer.acknowledged(op)
-            if (change := load_record(fs)) is not None:
-                self.observer.sometimes["a version change was finished"] += 1
-                finish = table.upgrade if change.after > change.before else table.downgrade
-                finish(change.after)
             orphans = [f for f in table.doctor().findings if f.code == "orphan"]
             if orphans:
                 raise BrokenError(f"the last write has left files of failed ones: {orphans[:4]}")
@@ -291,16 +291,13 @@ def run(plan: Plan) -> Verdict:
 
 
 def smaller(plan: Plan) -> list[Plan]:
-    """Plans that do less, the much smaller ones first."""
+    """Plans that do less: fewer steps, and parts of each list left out, the large parts first."""
     found = [replace(plan, steps=steps) for steps in (plan.steps // 2, plan.steps - 1) if steps]
-    found += [
-        replace(plan, actors=plan.actors[:n] + plan.actors[n + 1 :])
-        for n in range(len(plan.actors)) if len(plan.actors) > 1
-    ]  # fmt: skip
-    found += [replace(plan, faults=tuple(f for f in plan.faults if f != gone))
-              for gone in plan.faults]  # fmt: skip
-    found += [replace(plan, options=tuple(o for o in plan.options if o != gone))
-              for gone in plan.options]  # fmt: skip
-    found += [replace(plan, verbs=tuple(v for v in plan.verbs if v != gone))
-              for gone in plan.verbs if len(plan.verbs) > 1]  # fmt: skip
+    for name, least in {"actors": 1, "faults": 0, "options": 0, "verbs": 1}.items():
+        values = getattr(plan, name)
+        for size in sorted({len(values) // 2, 1} - {0}, reverse=True):
+            for start in range(0, len(values), size):
+                left = values[:start] + values[start + size :]
+                if least <= len(left) < len(values):
+                    found.append(replace(plan, **{name: left}))
     return found

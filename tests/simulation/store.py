@@ -240,7 +240,11 @@ class _Obstore:
         if requested is not None:
             if not body:
                 raise _Errors.GenericError("416 Range Not Satisfiable")
-            first, last = requested[0], min(requested[1], len(body))
+            last = len(body)
+            if isinstance(requested, Mapping):
+                first = max(0, last - requested["suffix"])
+            else:
+                first, last = requested[0], min(requested[1], last)
         meta, token = self._meta(store, name), store.tokens.get(name, "")
         given = {"pyhudiattempt": token}
         return _Answer(body[first:last], meta, (first, last), given, fault == "cut")
