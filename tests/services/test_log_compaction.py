@@ -212,6 +212,22 @@ def test_logs_that_hold_deletes_alone_are_merged(
     assert [row["id"] for row in everything(table, "read_optimized")] == ["1"]
 
 
+def test_of_several_ordering_columns_only_logs_with_deletes_are_left(tmp_path: Path) -> None:
+    table = pyhudi.create_table(
+        tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering=["ts", "id"],
+        table_type="mor", version=9, options={**OPTIONS, **MERGE},
+    )  # fmt: skip
+    table.bulk_insert(rows(range(8), 5))
+    for ts in (6, 7):
+        table.upsert(rows(range(8), ts))
+    table.delete(keys=["k1"])
+    before = everything(table)
+    report = table.compact_logs()
+    assert (report.file_groups, report.blocks) == (1, 2)
+    assert [note for note in report.notes if "skipped 1 file groups with deletes" in note]
+    assert everything(table) == before
+
+
 def test_a_copy_on_write_table_has_none(tmp_path: Path) -> None:
     table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", ordering="ts")
     table.insert(rows(range(2), 1))

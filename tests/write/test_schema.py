@@ -5,6 +5,7 @@ What is refused is refused before anything is written, with every difference in 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,9 @@ import pyhudi
 from pyhudi.errors import OptionError, SchemaError, UserError
 from pyhudi.options import SchemaMode
 from pyhudi.records import META_COLUMNS
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import store_config
 from pyhudi.write.input.schema_check import FittedSchema, SchemaRules, fit_schema
 
 INNER = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -193,3 +197,20 @@ def test_types_stay_while_logs_hold_the_older_one(tmp_path: Path) -> None:
     assert len(made.timeline.instants) == before
     assert "x" in made.upsert(wide.set_column(1, "n", pa.array([3], pa.int32())).append_column(
         "x", pa.array(["x"]))).added_columns  # fmt: skip
+
+
+def test_the_schema_of_another_program_stays_as_it_wrote_it(tmp_path: Path) -> None:
+    """Docs and names that Arrow does not have; a changed schema is stated in our words."""
+    schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
+    table = pyhudi.create_table(tmp_path, schema, record_key="id")
+    config = table.config
+    stated = json.loads(config.create_schema or "")
+    stated |= {"name": "Trip", "doc": "a trip"}
+    stated["fields"][1]["doc"] = "how many"
+    fs = LocalFileSystem(str(tmp_path))
+    store_config(fs, config.with_properties({"hoodie.table.create.schema": json.dumps(stated)}))
+    for n in (1, 2):
+        pyhudi.open_table(tmp_path).upsert(pa.table({"id": ["a"], "n": [n]}, schema))
+        log = timeline_log(fs, config)
+        newest = log.commit(log.load().commits.instants[-1])
+        assert json.loads(newest.extra["schema"]) == stated
