@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -26,6 +27,11 @@ from pyhudi.table.new_table import DEFAULT_TABLE_VERSION, new_table_properties
 from pyhudi.table.properties import SLASHES, TableConfig, TableType
 from pyhudi.table.stored_properties import can_have_slashes
 from pyhudi.write.input.schema_check import plain_schema
+
+_WITHOUT_TEXT: Final = (
+    pt.is_nested, pt.is_binary, pt.is_large_binary, pt.is_binary_view, pt.is_fixed_size_binary,
+    pt.is_time,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,10 +127,11 @@ def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
 def _check_keyable(schema: pa.Schema, columns: tuple[str, ...]) -> None:
     """Raise SchemaError for a key or partition column whose values have no text form."""
     for name in columns:
-        if pt.is_nested(type_at(schema, name)):
+        kind = type_at(schema, name)
+        if any(is_without(kind) for is_without in _WITHOUT_TEXT):
             raise SchemaError(
                 "a column of this type cannot be a key or partition value", column=name,
-                type=str(type_at(schema, name)),
+                type=str(kind),
             )  # fmt: skip
 
 
