@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from tests.outsiders.test_trino import asked
+from tests.outsiders.test_trino import answer
 
 DAY = "2018/08/31"
 FIRST = [("09:59:00", 6330, 1230.5, 1230.02), ("10:29:00", 3391, 1230.1899, 1230.085)]
@@ -52,7 +52,7 @@ def test_the_demo_gives_the_answers_of_its_page(kind: str, version: int, tmp_pat
     table.upsert(first)
     greatest = "select symbol, max(ts) from t where symbol = 'GOOG' group by symbol"
     for expected in ("10:29:00", "10:59:00"):
-        assert asked(table, greatest) == [("GOOG", f"2018-08-31 {expected}")]
+        assert answer(table, greatest) == [("GOOG", f"2018-08-31 {expected}")]
         if expected == "10:29:00":
             assert answers(table) == FIRST
             since = table.position()

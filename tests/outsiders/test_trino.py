@@ -19,7 +19,7 @@ import pyhudi
 from tests.support.foreign import foreign_table
 
 
-def asked(table: pyhudi.Table, text: str) -> list[tuple[Any, ...]]:
+def answer(table: pyhudi.Table, text: str) -> list[tuple[Any, ...]]:
     with duckdb.connect() as connection:
         connection.register("t", table.to_pyarrow_dataset())
         return sorted(connection.sql(text).fetchall())
@@ -27,9 +27,9 @@ def asked(table: pyhudi.Table, text: str) -> list[tuple[Any, ...]]:
 
 def test_stock_ticks(tmp_path: Path) -> None:
     table = pyhudi.open_table(foreign_table("mor_v3", tmp_path))
-    latest = asked(table, "select symbol, max(ts) from t group by symbol having symbol = 'GOOG'")
+    latest = answer(table, "select symbol, max(ts) from t group by symbol having symbol = 'GOOG'")
     assert latest == [("GOOG", "2018-08-31 10:59:00")]
-    assert asked(table, "select date, count(*) from t group by date") == [("2018/08/31", 99)]
+    assert answer(table, "select date, count(*) from t group by date") == [("2018/08/31", 99)]
     (file,) = table.scan(["_hoodie_file_name"], "volume = 6794").to_arrow().to_pylist()
     assert list(Path(tmp_path / "mor_v3").rglob(f"*{file['_hoodie_file_name'].split('_')[0]}*"))
 
@@ -51,20 +51,20 @@ def test_a_table_with_two_partition_columns(version: int, tmp_path: Path) -> Non
     table.upsert(ROWS)
     for id, hour in ((1, "10"), (2, "11")):
         expected = [(id, f"a{id}", 1000, "2021-12-09", hour)]
-        assert asked(table, f"select * from t where id = {id}") == expected
+        assert answer(table, f"select * from t where id = {id}") == expected
         (path,) = table.scan(["_hoodie_partition_path"], f"id = {id}").to_arrow().to_pylist()
         assert path == {"_hoodie_partition_path": f"dt=2021-12-09/hh={hour}"}
         scan = table.scan(["name"], pc.field("hh") == hour)
         assert (scan.count(), scan.plan.partitions_read) == (1, 1)
-    assert asked(table, "select name from t where dt is not null") == [("a1",), ("a2",)]
+    assert answer(table, "select name from t where dt is not null") == [("a1",), ("a2",)]
     joined = "select a.name, b.name from t a join t b on a.dt = b.dt where a.hh = '10'"
-    assert asked(table, joined) == [("a1", "a1"), ("a1", "a2")]
+    assert answer(table, joined) == [("a1", "a1"), ("a1", "a2")]
 
 
 def test_a_table_without_partitions(tmp_path: Path) -> None:
     table = pyhudi.create_table(tmp_path, ROWS.schema, record_key="id", ordering="ts")
     table.upsert(ROWS)
-    assert asked(table, "select id, name from t") == [(1, "a1"), (2, "a2")]
+    assert answer(table, "select id, name from t") == [(1, "a1"), (2, "a2")]
 
 
 def test_column_ranges_leave_one_file_of_a_partition(tmp_path: Path) -> None:
