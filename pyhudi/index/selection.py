@@ -28,6 +28,7 @@ from pyhudi.options import BucketEngine, IndexKind, IndexRules, WriteOptions
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
+from pyhudi.table.version_record import index_not_ready
 
 INDEX_TYPE: Final = "hoodie.index.type"
 PARTITIONED_INDEX: Final = "hoodie.metadata.record.level.index.enable"
@@ -174,13 +175,13 @@ def _check_places(config: TableConfig, kind: IndexKind, stored: IndexKind | None
         )  # fmt: skip
 
 
-def no_index(path: str) -> IndexNotReadyError:
+def no_index(fs: FileSystem) -> IndexNotReadyError:
     """The error for a table whose index is unknown."""
     kinds = ", ".join(kind.option for kind in IndexKind)
-    return IndexNotReadyError(
+    return index_not_ready(
+        fs,
         "the table has no record index, and its properties state no other index",
-        path=path,
-        hint=f"open it with options={{'{INDEX_TYPE}': ...}}: one of {kinds}; RECORD_INDEX is built "
+        f"open it with options={{'{INDEX_TYPE}': ...}}: one of {kinds}; RECORD_INDEX is built "
         "by the first write",
     )
 

@@ -184,7 +184,7 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
         return ready_elastic(fs, request.options, request.engine) if elastic else config
     state = load_state(fs, request.options.read)
     if choice is None and len(state.timeline.commits):
-        raise no_index(fs.url)
+        raise no_index(fs)
     if not with_records or RECORD_INDEX.path in config.metadata_partitions:
         config = create_metadata(fs, config, timeline_log(fs, config), records=None)
         return _ensure_index(fs, config, request) if kind.traits.grows else config
@@ -242,7 +242,7 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
     options = request.options.write
     choice = choose_index(state.fs, state.config, options)
     if choice is None:
-        raise no_index(state.fs.url)
+        raise no_index(state.fs)
     metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
     if metadata is not None and (choice.kind.is_record_index or metadata.maintained_index()):

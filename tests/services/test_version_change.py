@@ -240,6 +240,8 @@ def test_verbs_work_or_name_the_change_that_stopped_anywhere(
             refused += not works(partial(table.lookup, keys), verb)
             refused += not works(table.index.verify, verb)
             refused += not works(table.index.stats, verb)
+            plain = Table(clone(stop.fs), options=parse_options({}), engine=LocalEngine(1))
+            refused += not works(partial(plain.upsert, some), verb)
         for index in ("SIMPLE", "RECORD_INDEX") if has_index else ("SIMPLE",):
             disk = clone(stop.fs)
             table = opened(disk, **{"hoodie.index.type": index})
