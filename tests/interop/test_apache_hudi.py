@@ -112,7 +112,8 @@ class Turns:
         if self.has_entries:
             assert all(mine.lookup(list(self.expected))["found"].to_pylist())
             absent = [key for key in ["nobody", *self.gone] if key not in self.expected]
-            assert not any(mine.lookup(absent)["found"].to_pylist())
+            answers = mine.lookup(absent)["found"].to_pylist()
+            assert not [key for key, found in zip(absent, answers, strict=True) if found]
         number, self.states = self.states, self.states + 1
         count = max(len(self.hudis), 1)
         for hudi in self.hudis if self.everybody_reads else self.hudis[number % count :][:1]:
