@@ -24,7 +24,7 @@ from pyhudi.read.changes.snapshot_diff import diff_rows
 from pyhudi.read.positions import as_position, current_position
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ReadTask, ScanRequest, read_task
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.records import IS_DELETED, Position
 from pyhudi.timeline.instant import Instant
 
@@ -76,7 +76,11 @@ class TableSource:
     ) -> SourceBatch | None:
         """Raises UserError for a checkpoint that is not a commit time, SnapshotExpiredError where
         commits after it have been archived or their files cleaned."""
-        state = self._table._state()
+        return read_current(self._table._state, lambda state: self._read(state, checkpoint, limits))
+
+    def _read(
+        self, state: TableState, checkpoint: str | None, limits: SourceLimits
+    ) -> SourceBatch | None:
         since = as_position(state, _checked(checkpoint))
         everything = ChangeRange(since, None, HollowCommitPolicy.BLOCK)
         window = open_window(state, everything)

@@ -12,6 +12,8 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import FileMissingError
+from pyhudi.ingest.source import SourceLimits
+from pyhudi.ingest.table_source import TableSource
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
@@ -92,7 +94,16 @@ READS: dict[str, Callable[[Table], Any]] = {
     "partitions": lambda table: table.partitions(),
     "dataset": lambda table: table.to_pyarrow_dataset().to_table().num_rows,
     "history": lambda table: table.history("a").select(["row"]).to_pylist()[-1],
+    "table source": lambda table: source_rows(table),
 }
+
+
+def source_rows(table: Table) -> list[dict[str, Any]]:
+    """What an ingest from the table reads first."""
+    source = TableSource(table, columns=["id", "v"])
+    batch = source.read(None, SourceLimits(None, None), SCHEMA)
+    assert batch is not None
+    return batch.rows.read_all().sort_by("id").to_pylist()
 
 
 @VERSIONS
