@@ -52,6 +52,7 @@ from pyhudi.metadata.record_schema import records_of
 from pyhudi.metadata.visible_instants import init_instant
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.file_group_view import Visibility
 from pyhudi.table.listing import StoreListing, ensure_partition
 from pyhudi.table.metadata_properties import metadata_properties
@@ -103,7 +104,7 @@ def create_metadata(
         keys, values = encode_files(stored_files(fs, timeline), schema)
         config = create_partition(fs, config, timeline, FILES, [(keys, values)])
     if records is not None and RECORD_INDEX.path not in config.metadata_partitions:
-        fs.delete_folder(f"{METADATA_TABLE}/{RECORD_INDEX.path}")
+        delete_partition(fs, RECORD_INDEX.path)
         groups = _sharded(records, shard_count, _epoch(timeline, log))
         config = create_partition(fs, config, timeline, RECORD_INDEX, groups)
         config = define_record_index(fs, config)
@@ -114,6 +115,7 @@ def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
     """Remove the metadata table: first from the table's properties, then its folder."""
     if config.metadata_partitions or config.properties.get(BEING_BUILT):
         config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
+    check_lock(fs)
     fs.delete_folder(METADATA_TABLE)
     return config
 
@@ -265,8 +267,15 @@ def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) ->
     if partition.path in config.metadata_partitions:
         left = ",".join(sorted(config.metadata_partitions - {partition.path}))
         config = store_config(fs, config.with_properties({LISTED: left}))
-    fs.delete_folder(f"{METADATA_TABLE}/{partition.path}")
+    delete_partition(fs, partition.path)
     return config
+
+
+def delete_partition(fs: FileSystem, name: str) -> None:
+    """Delete the folder of a partition that is not listed.  Raises LockError if the table's lock
+    was lost: it may be another process's by now."""
+    check_lock(fs)
+    fs.delete_folder(f"{METADATA_TABLE}/{name}")
 
 
 def _free_init_instant(log: TimelineLog, own: Timeline, data: Timeline) -> InstantTime:

@@ -36,6 +36,7 @@ from pyhudi.filenames import (
 from pyhudi.layouts.known import layout_of
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.locks.table_lock import check_lease, check_lock
 
 READABLE_VERSIONS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 9)
 METADATA_TRUSTED_FROM: Final = 6
@@ -416,8 +417,10 @@ def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:
     """Replace hoodie.properties; the caller holds the table's lock.
 
     backup of the old content -> atomic replace -> read back -> copy for repairs -> backup
-    removed, so that a Java writer can recover from an interruption at any point.
+    removed, so that a Java writer can recover from an interruption at any point.  Raises LockError
+    before the replacement if the lock was lost: the content is that of a former state.
     """
+    check_lock(fs)
     properties = dict(config.properties)
     properties["hoodie.table.checksum"] = str(
         checksum(properties.get("hoodie.database.name", ""), properties["hoodie.table.name"])
@@ -427,6 +430,7 @@ def store_config(fs: FileSystem, config: TableConfig) -> TableConfig:
     old = fs.read(PROPERTIES) if fs.exists(PROPERTIES) else None
     if old is not None and is_valid(parse_properties(old)):
         fs.replace(PROPERTIES_BACKUP, old)
+    check_lease(fs)
     fs.replace(PROPERTIES, content)
     if not is_valid(parse_properties(fs.read(PROPERTIES))):
         raise CorruptFileError("hoodie.properties has another content after its write", path=fs.url)

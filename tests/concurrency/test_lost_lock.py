@@ -11,7 +11,7 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import FileMissingError, LockError
-from pyhudi.filenames import METADATA_TABLE
+from pyhudi.filenames import METADATA_TABLE, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
@@ -429,4 +429,28 @@ def test_who_has_lost_the_lock_does_not_swap_in_a_metadata_table_that_it_has_reb
     assert isinstance(first.ended().error, LockError)
     assert open_(store, Process("reader")).metadata.verify().is_healthy
     open_(store, Process("next")).upsert(row("c", 3))
+    assert stored(store) == {"0": 0, "b": 2, "c": 3}
+
+
+@pytest.mark.parametrize(
+    ("stop", "created"), [(PROPERTIES_BACKUP, "bloom_filters"), (PROPERTIES_COPY, "column_stats")]
+)
+def test_who_has_lost_the_lock_neither_replaces_the_properties_nor_deletes_an_index(
+    new_table: NewStore, stop: str, created: str
+) -> None:
+    """It stops before it lists an index no more, or before it deletes the index's folder."""
+    store, one = new_table(TableType.COPY_ON_WRITE), Process("one")
+    open_(store, Process("other")).index.create("column_stats")
+    one.before = lambda path: one.stop() if path.endswith(stop) else None
+    first = Call(lambda: open_(store, one).index.drop("column_stats"))
+    one.wait_for_stop()
+    before = open_(store, Process("other")).config.metadata_partitions
+    open_(store, Process("other")).upsert(row("b", 2))
+    open_(store, Process("other")).index.create(created)
+    one.resume()
+    assert isinstance(first.ended().error, LockError)
+    table = open_(store, Process("next"))
+    assert table.config.metadata_partitions == before | {created}
+    assert table.metadata.verify().is_healthy
+    table.upsert(row("c", 3))
     assert stored(store) == {"0": 0, "b": 2, "c": 3}

@@ -16,8 +16,8 @@ LEASE_SECONDS = 0.5
 class Process:
     """A process: between `stop` and `resume` none of its threads changes the store.
 
-    before, after: called with the path of each file it creates, around that, in the thread that
-    creates it.
+    before, after: called with the path of each file it creates or replaces, around that, in the
+    thread that does so.
     """
 
     def __init__(self, name: str) -> None:
@@ -73,7 +73,9 @@ class LeasedFileSystem(MemoryFileSystem):
 
     def replace(self, path: str, data: Bytes) -> None:
         self.process.go_on()
+        self.process.before(self._file(path))
         super().replace(path, data)
+        self.process.after(self._file(path))
 
     def delete(self, paths: Iterable[str]) -> None:
         self.process.go_on()

@@ -16,8 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.bootstrap import create_partition
+from pyhudi.metadata.bootstrap import create_partition, delete_partition
 from pyhudi.metadata.definitions import add_definition
 from pyhudi.metadata.expression_index.changes import ranges_of_files
 from pyhudi.metadata.expression_index.definition import ExpressionIndex
@@ -59,7 +58,7 @@ def create_expression(
         entries = ranges_of_files(index, found, newest_file_names(fs, config, log, timeline))
     else:
         entries = _filters(config, timeline, found)
-    fs.delete_folder(f"{METADATA_TABLE}/{index.name}")
+    delete_partition(fs, index.name)
     config = add_definition(fs, config, index.to_definition())
     groups = grouped(entries.keys, entries.values, group_count)
     config = create_partition(fs, config, timeline, index.partition, groups)

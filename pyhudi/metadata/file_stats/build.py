@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
 from pyhudi.engine import Engine
-from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
-from pyhudi.metadata.bootstrap import create_partition, stored_files
+from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.metadata.bootstrap import create_partition, delete_partition, stored_files
 from pyhudi.metadata.definitions import StatsDefinition, stats_definition
 from pyhudi.metadata.file_stats.changes import (
     bloom_changes,
@@ -82,7 +82,7 @@ def build_facts(
     records = _first_records(fs, config, log, timeline, lacking.keys(), engine)
     entries = 0
     for partition, count in lacking.items():
-        fs.delete_folder(f"{METADATA_TABLE}/{partition.path}")
+        delete_partition(fs, partition.path)
         keys, values = records.of(partition)
         config = create_partition(fs, config, timeline, partition, grouped(keys, values, count))
         entries += len(keys)
