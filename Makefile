@@ -44,9 +44,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PLAIN  ?= test-plain
 
-.PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-plain long bench figures interop azure catalogs engines hbase hdfs hudi-rs outsiders postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
+.PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-types-and-benches long bench figures interop azure catalogs engines hbase hdfs hudi-rs outsiders postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -73,11 +72,12 @@ demo: $(VENV)/.demo
 	$(BIN)/pyhudi demo --keep build/demo
 	$(BIN)/python -m tests.interop.apache_hudi.compare build/demo
 
-# The parts run in parallel. The last lines are of all: what did not run and why.
+# The parts run in parallel; one that needs a JVM has a single process, so the others give way to it.
+# The last lines are of all: what did not run and why.
 PARTS := interop spark plain
 test: build
 	@rm -f $(PARTS:%=build/tests/%.json); status=0; \
-	$(MAKE) -k -j3 --output-sync=target test-interop test-spark $(PLAIN) || status=1; \
+	$(MAKE) -k -j4 --output-sync=target test-interop test-spark test-plain $(BESIDE) || status=1; \
 	$(BIN)/python -m tests.support.not_run $(PARTS:%=build/tests/%.json) || status=1; \
 	exit $$status
 
@@ -92,21 +92,19 @@ test-spark: build
 
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
-	$(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
+	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
 
 test-version-9: build
 	$(BIN)/python -m pytest -n 2 --dist loadscope --table-version=9 --every-case -m 'not slow and not interop and not spark'
 
-# mypy and the benches run in the shorter half.
 check: build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(MAKE) test PLAIN='check-plain'
+	$(MAKE) test BESIDE=check-types-and-benches
 
-check-plain: build
-	$(BIN)/mypy
-	$(BIN)/python -m bench --smoke
-	$(MAKE) test-plain
+check-types-and-benches: build
+	nice -n 5 $(BIN)/mypy
+	nice -n 5 $(BIN)/python -m bench --smoke
 
 long: build
 	$(BIN)/python -m tests.ledger $${PART:+--part "$$PART"} $${MINUTES:+--minutes $$MINUTES} \
