@@ -111,6 +111,7 @@ class Pair:
         self.hudi.call("validate", path=self.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("creator", ["pyhudi", "Apache Hudi"])
 @pytest.mark.parametrize("version, kind", [(8, "mor"), (9, "cow"), (9, "mor")])
 def test_both_use_and_maintain_one_index(

@@ -127,7 +127,6 @@ def as_rows(table: pa.Table) -> list[Row]:
     return [(r["id"], r["ts"], r["part"]) for r in table.select(SCHEMA.names).to_pylist()]
 
 
-@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("index", KINDS, ids=lambda k: k.value)
 def test_turns_with_every_index(
@@ -183,6 +182,7 @@ def test_an_elastic_index_is_passed_over_and_lacks_what_others_write(
         turns.agree()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_turns_of_rocksdb_with_an_index_of_apache_hudi(
     kind: str, tmp_path: Path, hudis: list[ApacheHudi]

@@ -127,6 +127,7 @@ def problems(copy: Path, hudis: list[ApacheHudi], before: Counter[str]) -> Itera
                 )
 
 
+@pytest.mark.slow
 @pytest.mark.conformance(26)
 @pytest.mark.parametrize(
     ("name", "since", "to"),

@@ -29,6 +29,7 @@ def leave(turns: Turns, *parts: str) -> None:
     turns.drop([key for key, row in turns.expected.items() if row["part"] in parts])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_apache_hudi_reads_replaced_partitions_and_writes_on(
     kind: str, tmp_path: Path, apache: ApacheHudi

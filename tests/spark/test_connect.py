@@ -68,7 +68,7 @@ print("all of it held")
     [
         # Packages of PySpark 3.5 do not contain the server.
         pytest.param(SCRIPT, id="verbs", marks=pytest.mark.pyspark("4.0")),
-        pytest.param(SOURCE, id="source", marks=pytest.mark.pyspark("4.2")),
+        pytest.param(SOURCE, id="source", marks=[pytest.mark.pyspark("4.2"), pytest.mark.slow]),
     ],
 )
 def test_the_api_on_spark_connect(tmp_path: Path, script: str) -> None:

@@ -124,6 +124,7 @@ def test_two_writers_lose_no_update(spark: Any, tmp_path: Path) -> None:
     assert len(pyhudi.open_table(path).timeline.commits) == 10
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_killed_loses_and_doubles_nothing(tmp_path: Path) -> None:
     killed(tmp_path, seed=5, kills=1)
 

@@ -32,12 +32,12 @@ def environment_of(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_failed_tasks_change_nothing(tmp_path: Path) -> None:
     check_session(tmp_path, "local[2,20]", environment_of(tmp_path / "faults"))
     assert not speculative_tasks(tmp_path / "events")
 
 
+@pytest.mark.slow
 def test_speculative_and_failed_tasks_change_nothing(tmp_path: Path) -> None:
     environment = environment_of(tmp_path / "faults")
     with spark_cluster(tmp_path, environment) as master:
