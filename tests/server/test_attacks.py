@@ -28,7 +28,7 @@ from pyhudi.server.sql_server import SqlServer
 flight = pytest.importorskip("pyarrow.flight")
 TOKEN = "a-token-of-the-tests"
 LIMITS = QueryLimits(
-    seconds=3, result_rows=5000, result_bytes=10_000_000, queries=1, memory="200MB"
+    seconds=3, result_rows=5000, result_bytes=10_000_000, queries=1, memory="300MB"
 )
 REFUSED = (pa.ArrowException, flight.FlightError, OSError)
 
