@@ -34,7 +34,7 @@ from pyhudi.services.plan_execution import Claim
 from pyhudi.services.row_rewriting import rewriting
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.table.cdc_properties import cdc_mode
-from pyhudi.table.file_group_view import FileSlice, Visibility
+from pyhudi.table.file_group_view import FileSlice, TableView, Visibility
 from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.timeline.clock import parse_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -154,19 +154,18 @@ def execute_compaction(taken: Claim, options: Options, engine: Engine) -> Compac
         return _publish(taken.state, taken.instant, options, engine)
 
 
-def _with_unplanned_logs(state: TableState, planned: FileSlice) -> FileSlice:
+def _with_unplanned_logs(state: TableState, view: TableView, planned: FileSlice) -> FileSlice:
     """A planned slice with all its committed logs.
 
     A plan lacks some if the process that wrote it had lost the table's lock: the new base file
     would hide them.
     """
     known = {log.path for log in planned.logs}
-    slices = state.view().groups[planned.group].slices
+    slices = view.groups[planned.group].slices
     every = next(s.logs for s in slices if s.instant == planned.instant)
     if len(every) == len(known):
         return planned
-    visibility = state.view(partitions=[]).visibility
-    logs = (g for g in every if g.path in known or _is_committed(state, g.path, visibility))
+    logs = (g for g in every if g.path in known or _is_committed(state, g.path, view.visibility))
     return replace(planned, logs=tuple(logs))
 
 
@@ -192,8 +191,9 @@ def _publish(
         for operation in log.plan(pending, CompactionPlan.from_record).operations
         if operation.group not in replaced
     ]
-    planned = planned_slices(state.view(), operations, at=pending.time)
-    slices = [_with_unplanned_logs(state, slice_) for slice_ in planned]
+    view = state.view()
+    planned = planned_slices(view, operations, at=pending.time)
+    slices = [_with_unplanned_logs(state, view, each) for each in planned]
     how = rewriting(state, pending, options)
     cdc = cdc_mode(state.config) if state.config.layout.compactions_log_changes else None
     plan = replace(how.plan, cdc=cdc)
