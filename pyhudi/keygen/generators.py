@@ -231,16 +231,10 @@ def _check_path(path: str, name: str, value: str) -> None:
     """Raise UserError for a path outside the table's folder or inside its `.hoodie` folder."""
     unsafe = any(part in ("", ".", "..", HOODIE) for part in path.split("/"))
     if unsafe or "\\" in path or "\0" in path:
-        encodes = (
-            ""
-            if url_encode(value) == value
-            else (
-                "set hoodie.datasource.write.partitionpath.urlencode when creating the table, or "
-            )
-        )
+        encodes = "set hoodie.datasource.write.partitionpath.urlencode when creating the table, or "
         raise UserError(
             "a partition value results in an unsafe path", column=name, value=value,
-            hint=f"{encodes}change the value",
+            hint=f"{encodes if url_encode(value) != value else ''}change the value",
         )  # fmt: skip
 
 
