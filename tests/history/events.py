@@ -100,9 +100,10 @@ class Counts:
     missing: int = 0
 
 
-def apply(write: Write, rows: Rows, parts: int) -> tuple[Rows, Counts]:
+def apply(write: Write, rows: Rows, parts: int, *, is_ordered: bool = False) -> tuple[Rows, Counts]:
     """(the rows after a write, what it must have reported); a delete removes the keys that are
-    there, key by key, and an update changes those."""
+    there, key by key, and an update changes those.  is_ordered: a row is replaced by that of an
+    operation with a greater name only."""
     gone = {key for key in rows if write.parts and part_of(key, parts) in write.parts}
     after = {key: op for key, op in rows.items() if key not in gone} if gone else dict(rows)
     known = sum(key in after for key in write.keys)
@@ -115,7 +116,8 @@ def apply(write: Write, rows: Rows, parts: int) -> tuple[Rows, Counts]:
         return after, Counts(deleted=known, missing=len(write.keys) - known)
     if write.kind in ("delete_partitions", "ttl"):
         return after, Counts(deleted=len(gone))
-    after.update(dict.fromkeys(write.keys, write.op))
+    for key in write.keys:
+        after[key] = max(write.op, after.get(key, "")) if is_ordered else write.op
     return after, Counts(len(write.keys) - known, known, len(gone))
 
 
@@ -156,11 +158,11 @@ def surviving(events: Iterable[Event]) -> list[Write]:
     return found
 
 
-def rows_of(writes: Iterable[Write], parts: int) -> Rows:
+def rows_of(writes: Iterable[Write], parts: int, *, is_ordered: bool = False) -> Rows:
     """The rows that some writes make, one after the other."""
     rows: Rows = {}
     for write in writes:
-        rows, _ = apply(write, rows, parts)
+        rows, _ = apply(write, rows, parts, is_ordered=is_ordered)
     return rows
 
 

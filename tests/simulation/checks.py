@@ -65,11 +65,15 @@ class Op:
 
 @dataclass
 class Observer:
-    """fs: a file system of the table.  events: in the order in which they took effect."""
+    """fs: a file system of the table.  events: in the order in which they took effect.
+
+    is_ordered: the table has an ordering column, the name of the operation.
+    """
 
     scheduler: Scheduler
     fs: Any
     dice: random.Random
+    is_ordered: bool = False
     ops: dict[str, Op] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     states: list[Rows] = field(default_factory=lambda: [{}])
@@ -129,7 +133,7 @@ class Observer:
                 return False  # of pending writes only
             self.sometimes["a completed commit was undone"] += 1
             self.events.append(Undo(gone, moment, moment))
-            self.states.append(rows_of(surviving(self.events), PARTS))
+            self.states.append(rows_of(surviving(self.events), PARTS, is_ordered=self.is_ordered))
             return True
         name = log.commit(instant).extra.get("_op")
         if name is None:
@@ -141,7 +145,8 @@ class Observer:
             raise BrokenError(f"{name} is there twice: {instant}")
         write = Write(str(instant.time), name, op.kind, op.keys, op.parts, moment)
         self.events.append(write)
-        self.states.append(apply(write, self.states[-1], PARTS)[0])
+        rows, _ = apply(write, self.states[-1], PARTS, is_ordered=self.is_ordered)
+        self.states.append(rows)
         return True
 
     def _undoes(self, log: Any, timeline: Any) -> bool:

@@ -54,6 +54,11 @@ _FOCUSES: Final[dict[str, tuple[str, ...]]] = {
     "history|archive": ("archive", "clean"),
 }
 """Patterns of paths whose calls meet more faults, and verbs that call them more."""
+_BLOCKING: Final = frozenset({
+    "insert_overwrite", "insert_overwrite_table", "delete_partitions", "downgrade",
+    "delete", "delete_where", "update", "merge", "merge_delete",
+})  # fmt: skip
+"""Verbs that non-blocking writers do not have, or whose result depends on when they began."""
 _OTHERS: Final = {"writer": 5, "service": 5, "keeper": 2, "reader": 2, "ingest": 1,
                   "consumer": 1, "follower": 1, "capturer": 1}  # fmt: skip
 _ACTORS: Final[dict[str, type[Actor]]] = {
@@ -113,8 +118,7 @@ class Plan:
         if not any(set(ROLES[actor]) & set(_FOCUSES[focus]) for actor in actors):
             actors += tuple(r for r, each in ROLES.items() if set(each) & set(_FOCUSES[focus]))
         if NON_BLOCKING in options:
-            verbs -= {"insert_overwrite", "insert_overwrite_table", "delete_partitions",
-                      "downgrade"}  # fmt: skip
+            verbs -= _BLOCKING
         return cls(
             seed, dice.choice(sorted(STORES)), version, kind, index,
             actors, dice.choice((4, 6, 9)),
@@ -158,8 +162,9 @@ class Simulation:
         self._pid: dict[str, int] = {}
         self._fs = STORES[plan.store]
         self.observer = Observer(
-            self.scheduler, self._fs(self.store, self.process("observer")), self._dice("observer")
-        )
+            self.scheduler, self._fs(self.store, self.process("observer")), self._dice("observer"),
+            is_ordered=NON_BLOCKING in plan.options,
+        )  # fmt: skip
         self.store.changed = self.observer.changed
         self.settings = dict(option.split("=") for option in plan.options)
         if plan.index == "bucket":
@@ -245,7 +250,8 @@ class Simulation:
         version = {"hoodie.write.table.version": str(plan.version)}
         options = options_of(**version, **self.settings)
         index = IndexKind[plan.index.upper()]
-        create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), options, index))
+        ordering = ("op",) if self.observer.is_ordered else ()
+        create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ordering, options, index))
 
     def _end(self, fs: Any) -> None:
         """Everybody is gone, late requests have arrived: the table is whole and can be written."""

@@ -344,7 +344,7 @@ class Bucket(ObjectStoreFileSystem):
         self.store, self.process = store, process
 
     def sub(self, folder: str) -> Bucket:
-        return Bucket(self.store, self.process, self._name(folder))
+        return Bucket(self.store, self.process, self._name(folder)).below_lock_of(self)
 
     def arrow_file(self, path: str) -> Any:
         """Read here: threads of Arrow are none of the scheduler's."""
