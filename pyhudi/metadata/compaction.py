@@ -62,7 +62,7 @@ from pyhudi.metadata.visible_instants import (
     COMPACTION_SUFFIX,
     request_own,
 )
-from pyhudi.planning.compaction import compaction_plan, planned_slices
+from pyhudi.planning.compaction import compaction_plan, planned_slices, whole_slice
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice, TableView
@@ -282,7 +282,7 @@ def _rewrites(
                 file_id=file_slice.file_id,
                 hint="run it with Apache Hudi, or rebuild the metadata table",
             )
-        mapped = MapSlice.of(file_slice, number, table.valid)
+        mapped = MapSlice.of(whole_slice(view, file_slice), number, table.valid)
         schema = _schema_of(table, file_slice.partition)
         yield Rewrite(table.log.fs, mapped, file_slice.file_id, file_slice.instant, at, schema)
 

@@ -151,3 +151,12 @@ def planned_slices(
             )
         found.append(replace(slice_, logs=logs))
     return found
+
+
+def whole_slice(view: TableView, planned: FileSlice) -> FileSlice:
+    """A planned slice with all its logs.
+
+    A plan lacks logs that were committed before it appeared if the process that wrote it had lost
+    the table's lock: without them the new base file would hide their rows.
+    """
+    return next(s for s in view.groups[planned.group].slices if s.instant == planned.instant)

@@ -25,7 +25,12 @@ from pyhudi.errors import UserError
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
-from pyhudi.planning.compaction import compactable, compaction_plan, planned_slices
+from pyhudi.planning.compaction import (
+    compactable,
+    compaction_plan,
+    planned_slices,
+    whole_slice,
+)
 from pyhudi.read.metadata_freshness import TrustedListing
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.reports import Report
@@ -155,14 +160,9 @@ def execute_compaction(taken: Claim, options: Options, engine: Engine) -> Compac
 
 
 def _with_unplanned_logs(state: TableState, view: TableView, planned: FileSlice) -> FileSlice:
-    """A planned slice with all its committed logs.
-
-    A plan lacks some if the process that wrote it had lost the table's lock: the new base file
-    would hide them.
-    """
+    """A planned slice with all its committed logs."""
     known = {log.path for log in planned.logs}
-    slices = view.groups[planned.group].slices
-    every = next(s.logs for s in slices if s.instant == planned.instant)
+    every = whole_slice(view, planned).logs
     if len(every) == len(known):
         return planned
     logs = (g for g in every if g.path in known or _is_committed(state, g.path, view.visibility))

@@ -23,6 +23,7 @@ from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.local import is_staged, staged_name
 from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.locks.numbered_lease import NumberedLease
+from pyhudi.storage.locks.table_lock import check_fence
 from pyhudi.storage.range_reader import (
     AHEAD_BYTES,
     RangedFile,
@@ -54,6 +55,7 @@ class HdfsFileSystem:
         parts = urlsplit(self._url)
         self._root = parts.path
         self._sizes: dict[str, int] = {}
+        self._parent: HdfsFileSystem | None = None
         self._node = node or _name_node(parts.scheme, parts.hostname, parts.port, self.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -71,6 +73,7 @@ class HdfsFileSystem:
         deeper = HdfsFileSystem(url, self.options, node=self._node)
         deeper._root = self._at(folder)
         deeper._sizes = self._sizes
+        deeper._parent = self._parent or self
         return deeper
 
     def _at(self, path: str) -> str:
@@ -160,6 +163,7 @@ class HdfsFileSystem:
     def _put(self, path: str, content: Any, *, over: bool) -> bool:
         """Write a whole file; whether the name was free or its file was replaced."""
         place = self._file(path)
+        check_fence(self._parent or self, path)
         folder = place.rpartition("/")[0]
         staged = f"{folder}/{staged_name()}"
         try:
@@ -191,10 +195,12 @@ class HdfsFileSystem:
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
+            check_fence(self._parent or self, path)
             self._node.delete(self._file(path))
 
     def delete_folder(self, folder: str) -> None:
         place = self._at(checked_file(folder))
+        check_fence(self._parent or self, folder)
         with suppress(FileMissingError):
             if self._node.status(place)["type"] != "DIRECTORY":
                 raise StorageError("not a folder", path=f"{self._url}/{folder}")

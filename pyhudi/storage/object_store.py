@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pyhudi.errors import (
     FileMissingError,
@@ -32,6 +32,7 @@ from pyhudi.storage.bounded_client import Buckets
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
 from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.locks.monotonic_clock import seconds_allowed
+from pyhudi.storage.locks.table_lock import check_fence
 from pyhudi.storage.range_reader import (
     AHEAD_BYTES,
     RangedFile,
@@ -80,6 +81,7 @@ class ObjectStoreFileSystem:
             made = bucket is not None
             bucket = Buckets.of(bucket) if made else _buckets(scheme, name, self.options)
         self._buckets = bucket
+        self._parent: ObjectStoreFileSystem | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectStoreFileSystem, (self._url, self.options)
@@ -94,7 +96,15 @@ class ObjectStoreFileSystem:
     def sub(self, folder: str) -> ObjectStoreFileSystem:
         self._name(folder)
         url = f"{self._url}/{folder}" if folder else self._url
-        return ObjectStoreFileSystem(url, self.options, bucket=self._buckets)
+        return ObjectStoreFileSystem(url, self.options, bucket=self._buckets).below_lock_of(self)
+
+    def below_lock_of(self, parent: ObjectStoreFileSystem) -> Self:
+        """Itself, for files that the lock of the parent's table protects."""
+        self._parent = parent._parent or parent
+        return self
+
+    def _fence(self, path: str) -> None:
+        check_fence(self._parent or self, path)
 
     @property
     def bucket(self) -> Any:
@@ -221,6 +231,7 @@ class ObjectStoreFileSystem:
         there is no object, sent again; the token shows who created the object."""
         name, token = self._file(path), secrets.token_hex(8)
         for attempt in range(_ATTEMPTS):
+            self._fence(path)
             try:
                 with self._typed(path, memoryview(data).nbytes):
                     _library().put(
@@ -249,6 +260,7 @@ class ObjectStoreFileSystem:
         return None
 
     def replace(self, path: str, data: Bytes) -> None:
+        self._fence(path)
         with self._typed(path, memoryview(data).nbytes):
             _library().put(self.bucket, self._file(path), bytes(data))
 
@@ -271,13 +283,16 @@ class ObjectStoreFileSystem:
         does conditionally: its name is visible after the last part."""
         if size_bytes <= _ONE_PUT_BYTES:
             return self.create(path, content.read())
+        self._fence(path)
         with self._typed(path, size_bytes):
             _library().put(self.bucket, self._file(path), content, use_multipart=True)
         return True
 
     def delete(self, paths: Iterable[str]) -> None:
+        paths = list(paths)
         names = [self._file(path) for path in paths]
         for start in range(0, len(names), _DELETES):
+            self._fence(paths[start])
             self._delete(names[start : start + _DELETES])
 
     def _delete(self, names: list[str]) -> None:

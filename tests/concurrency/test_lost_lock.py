@@ -10,7 +10,7 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import FileMissingError, LockError
+from pyhudi.errors import FileMissingError, LockError, WriteConflictError
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.rollback import rollback_metadata
@@ -194,6 +194,67 @@ def test_who_has_lost_the_lock_writes_no_more_to_the_metadata_table(
     table.upsert(row("c", 3))
     assert stored(store) == {"0": 0, "b": 2, "c": 3}
     assert not table.metadata.verify().problems
+
+
+@pytest.mark.parametrize("step", ["compaction.requested", "compaction.inflight", "commit"])
+def test_who_has_lost_the_lock_compacts_the_metadata_table_without_rows_of_others_no_more(
+    step: str, new_table: NewStore
+) -> None:
+    """It has read the timeline before the other writer's commit, which its compaction lacks."""
+    store = new_table(TableType.COPY_ON_WRITE)
+    open_(store, Process("writer")).upsert(row("a", 1))
+    due = parse_options({**OPTIONS, "hoodie.metadata.compact.max.delta.commits": "1"})
+
+    def is_step(path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        return folder in METADATA_TIMELINES and name.partition(".")[2] == step
+
+    one = Process("one")
+    one.before = lambda path: one.stop() if is_step(path) else None
+    table = Table(LeasedFileSystem(store, one, "t"), options=due, engine=LocalEngine(1))
+    first = Call(lambda: table.upsert(row("b", 1)))
+    one.wait_for_stop()
+    open_(store, Process("other")).upsert(row("c", 2))
+    one.before = lambda path: None
+    one.resume()  # its request arrives, as it had begun
+    assert isinstance(first.ended().error, LockError | WriteConflictError)
+    assert stored(store) == {"0": 0, "a": 1, "c": 2}
+    after = open_(store, Process("next"))
+    after.upsert(row("d", 3))
+    assert stored(store) == {"0": 0, "a": 1, "c": 2, "d": 3}
+    assert after.metadata.verify().is_healthy
+
+
+def test_a_process_that_stood_still_for_a_lease_changes_no_file_of_the_table(
+    new_table: NewStore,
+) -> None:
+    store = new_table(TableType.COPY_ON_WRITE)
+    one = Process("one")
+    fs = LeasedFileSystem(store, one, "t")
+
+    def act() -> list[type[Exception]]:
+        met = []
+        with TableLock(fs):
+            fs.create("p/kept", b"1")
+            one.stop()
+            for root, path in ((fs, "p/kept"), (fs.sub("p"), "kept")):
+                for change in (
+                    lambda root=root: root.create("p/new", b""),
+                    lambda root=root, path=path: root.replace(path, b"2"),
+                    lambda root=root, path=path: root.delete([path]),
+                ):
+                    try:
+                        change()
+                    except LockError as error:
+                        met.append(type(error))
+        return met
+
+    call = Call(act)
+    one.wait_for_stop()
+    with TableLock(LeasedFileSystem(store, Process("other"), "t")):
+        one.resume()
+        assert call.ended().result == [LockError] * 6
+    assert fs.read("p/kept") == b"1"
 
 
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])

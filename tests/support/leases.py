@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pyhudi.storage.filesystem import Bytes
 from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.locks.numbered_lease import NumberedLease
+from pyhudi.storage.locks.table_lock import check_fence
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 
 LEASE_SECONDS = 0.5
@@ -59,12 +60,16 @@ class LeasedFileSystem(MemoryFileSystem):
     def __init__(self, store: MemoryStore, process: Process, root: str = "") -> None:
         super().__init__(store, root)
         self.process = process
+        self._parent: LeasedFileSystem | None = None
 
     def sub(self, folder: str) -> LeasedFileSystem:
-        return LeasedFileSystem(self.store, self.process, super().sub(folder).root)
+        deeper = LeasedFileSystem(self.store, self.process, super().sub(folder).root)
+        deeper._parent = self._parent or self
+        return deeper
 
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         self.process.go_on()
+        check_fence(self._parent or self, path)
         full = self._file(path)
         self.process.before(full)
         done = super().create(path, data, durable=durable)
@@ -73,13 +78,16 @@ class LeasedFileSystem(MemoryFileSystem):
 
     def replace(self, path: str, data: Bytes) -> None:
         self.process.go_on()
+        check_fence(self._parent or self, path)
         self.process.before(self._file(path))
         super().replace(path, data)
         self.process.after(self._file(path))
 
     def delete(self, paths: Iterable[str]) -> None:
         self.process.go_on()
-        super().delete(paths)
+        for path in paths:
+            check_fence(self._parent or self, path)
+            super().delete([path])
 
     def mutex(self, path: str) -> LeaseMutex:  # type: ignore[override]
         key = f"{id(self.store)}/{self.process.name}/{self._file(path)}"

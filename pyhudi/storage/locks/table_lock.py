@@ -28,12 +28,14 @@ from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 from pyhudi.errors import FileMissingError, LockError, StorageError
+from pyhudi.filenames import HEARTBEATS, HOLDS
 from pyhudi.options import LockRules
 from pyhudi.storage.filesystem import FileSystem, Mutex
 from pyhudi.storage.locks.providers import provided
 
 LOCK: Final = ".hoodie/.pyhudi.lock"
 WAIT_SECONDS: Final = 60.0
+_UNFENCED: Final = (LOCK, HEARTBEATS, HOLDS)
 
 _log = logging.getLogger("pyhudi")
 _SIGNED: Final = ("pid", "host", "thread", "purpose", "since")
@@ -129,6 +131,17 @@ def check_lease(fs: FileSystem) -> None:
     for gate in _held_gates(fs):
         if not gate.seconds_left():
             raise lock_lost(gate.where)
+
+
+def check_fence(fs: FileSystem, path: str) -> None:
+    """`check_lease` before a file of the table at `fs` is created, replaced or deleted: a process
+    that stood still for longer than its lease changes nothing, whatever it was doing.
+
+    Locks and heartbeats state who writes them, and are exempt.  File systems whose locks can
+    expire call it.  A request that has begun cannot be stopped: what is created once decides.
+    """
+    if not path.startswith(_UNFENCED) and path.rpartition("/")[2] != "lock":
+        check_lease(fs)
 
 
 def lock_lost(where: str) -> LockError:
