@@ -9,7 +9,7 @@ active timeline that does not name the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, checked
 from pyhudi.storage.inline_file import Window
 from pyhudi.table.properties import parse_properties
-from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.plans.cleaning import CleanPlan
 
 _AUXILIARY: Final = re.compile(r"\..*\.crc|\.hoodie_partition_metadata.*|_SUCCESS|\.pyhudi-.*")
@@ -263,14 +263,23 @@ def _deleted_paths(inventory: TableInventory) -> set[str]:
     """Paths that cleans (including archived ones), rollbacks and restores deleted, as far as they
     can be read, and those that a repair has moved out."""
     found = {path for path, _ in quarantined_files(inventory.fs)}
-    done = {Action.CLEAN, Action.ROLLBACK, Action.RESTORE}
-    for instant in inventory.timeline.where(done):
-        for record in _records(inventory, instant):
-            found |= set(_deleted(record))
+    done = inventory.timeline.where({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
+    found |= _deleted_by(inventory, done)
     with suppress(CorruptFileError, FileMissingError):  # the archive's own check reports it
         for clean in inventory.archive.cleans:
             found |= set(_deleted(clean.record))
     return found
+
+
+def paths_being_cleaned(inventory: TableInventory) -> set[str]:
+    """Paths that pending cleans delete, before they say so to the metadata table."""
+    pending = inventory.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT)
+    return _deleted_by(inventory, pending)
+
+
+def _deleted_by(inventory: TableInventory, instants: Iterable[Instant]) -> set[str]:
+    records = (record for instant in instants for record in _records(inventory, instant))
+    return {path for record in records for path in _deleted(record)}
 
 
 def _records(inventory: TableInventory, instant: Any) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join, parse_data_file
-from pyhudi.health.data_files import check_files, check_present
+from pyhudi.health.data_files import check_files, check_present, paths_being_cleaned
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import quarantined_files
@@ -181,15 +181,16 @@ def _check_listing(inventory: TableInventory, metadata: MetadataTable) -> Iterat
         for info in infos
     }
     quarantined = {path for path, _ in quarantined_files(inventory.fs)}
+    cleaned = paths_being_cleaned(inventory)
     known = {s.path: s.size_bytes for c in inventory.commits.values() for s in c.stats}
     for path, size in listed.items():
         found = inventory.data_files.get(path)
         given_up = path in quarantined
         if not given_up and path in known and (found is None or found[0].size_bytes != known[path]):
             continue  # missing or torn, which check_files and check_present report
-        if found is None:
+        if found is None and path not in cleaned:
             yield _stale(path, "the metadata table lists a file that does not exist")
-        elif isinstance(found[1], BaseFileName) and found[0].size_bytes != size:
+        elif found and isinstance(found[1], BaseFileName) and found[0].size_bytes != size:
             why = f"it lists {size} bytes, the store {found[0].size_bytes}"
             yield _stale(path, "the metadata table lists a wrong size for a file", why)
     active = inventory.timeline.commits.times

@@ -205,6 +205,26 @@ def test_a_rebuild_of_the_metadata_table_changes_no_answer(fs: MemoryFileSystem)
     assert snapshot(fs) == {**want, "k0": 9, "k1": 9}
 
 
+def test_a_clean_that_runs_or_stopped_is_no_fault_of_the_metadata_table(
+    sound: MemoryFileSystem,
+) -> None:
+    """It deletes files, also of archived commits, before it says so there."""
+    before = copy_of(sound)
+    for value in (7, 8, 9):
+        opened(before).upsert(rows(range(4), value))
+        if opened(before).config.is_merge_on_read:
+            opened(before).compact()
+    few = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    Table(before, options=parse_options(few), engine=LocalEngine(1)).archive()
+    files = {path for path in before.store.files if path.endswith(".parquet")}
+    deleted = False
+    for stop in every_stop(before, lambda fs: opened(fs).clean()):
+        deleted = deleted or bool(files - stop.fs.store.files.keys())
+        codes = {finding.code for finding in examine(stop.fs).findings}
+        assert codes.isdisjoint({"metadata", "metadata-files"}), str(stop)
+    assert deleted
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_a_rebuild_may_stop_anywhere(sound: MemoryFileSystem, after: bool) -> None:
