@@ -12,7 +12,9 @@ lost         the store did it, the answer is lost
 retried      the same, and the client sent it again: the answer is that a condition does not hold
 twice        the same of a put without condition, which takes effect again
 cut          the connection ends within the content of an object that is read
-late         no answer; the request arrives minutes or hours later, or after a while and twice
+late         no answer; the request arrives minutes or hours later, or after a while and twice; if
+             a repetition of it has made the object meanwhile, it does not bring that back once it
+             is deleted: where the store is listed, no library could tell it from the first one
 outlives     the same, and the process has ended
 freeze       the process stands still for up to hours before the call
 kill         the process ends before or after the call
@@ -86,6 +88,7 @@ class Store:
     tokens: dict[str, str] = field(default_factory=dict)
     undurable: set[str] = field(default_factory=set)
     deleted: dict[str, bytes] = field(default_factory=dict)
+    removals: dict[str, int] = field(default_factory=dict)
     trace: list[Call] = field(default_factory=list)
     met: dict[str, int] = field(default_factory=dict)
     changed: Callable[[str], None] = lambda path: None
@@ -154,6 +157,7 @@ class Store:
 
     def remove(self, name: str) -> None:
         if self.content.files.pop(name, None) is not None:
+            self.removals[name] = self.removals.get(name, 0) + 1
             self.changed(name)
 
 
@@ -282,8 +286,10 @@ class _Obstore:
             again = store.dice.random() < 0.3
             seconds = store.dice.choice((1.0, *_FREEZES)) * store.dice.uniform(0.5, 1.0)
 
+            before = store.removals.get(name, 0)
+
             def arrive() -> None:
-                if refusal() is None:
+                if refusal() is None and store.removals.get(name, 0) == before:
                     store.note(verb, name, "arrived late")
                     store.put(name, data, token)
 
