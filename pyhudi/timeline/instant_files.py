@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError, WriteConflictError
-from pyhudi.layouts.table_layout import CommitEncoding, TableLayout
+from pyhudi.filenames import METADATA_TABLE
+from pyhudi.layouts.table_layout import CommitEncoding, MetadataInstants, TableLayout
 from pyhudi.layouts.v6 import V6
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -25,7 +26,7 @@ from pyhudi.timeline.attempts import (
     attempt_name,
     outdated_names,
 )
-from pyhudi.timeline.clock import Clock, next_instant, system_clock, wait_until
+from pyhudi.timeline.clock import Clock, following, next_instant, system_clock, wait_until
 from pyhudi.timeline.commit_avro import to_avro
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import (
@@ -335,11 +336,23 @@ class TimelineLog:
             known = (now or self.load()).newest_time
             newest = max(filter(None, (known, after)), default=None)
             now = None
-            time = next_instant(newest, self._clock, self.zone)
-            instant = Instant(time, action, State.REQUESTED)
+            instant = Instant(self._free_time(newest), action, State.REQUESTED)
             if self._create_requested(instant, content):
                 return instant
         raise StorageError("could not reserve an instant time", attempts=_ATTEMPTS, retryable=True)
+
+    def _free_time(self, newest: InstantTime | None) -> InstantTime:
+        """A time after `newest` that no service of the metadata table has.
+
+        Where those have times of their own, they follow the newest one of both timelines, as this
+        does if the clock is behind it.
+        """
+        time = next_instant(newest, self._clock, self.zone)
+        is_fresh = self.layout.metadata_instants is MetadataInstants.FRESH
+        if newest is None or time != following(newest) or not is_fresh:
+            return time
+        own = _timeline(tuple(self.fs.names(f"{METADATA_TABLE}/{self.layout.timeline_folder}")))
+        return next_instant(max(newest, own.newest_time or newest), self._clock, self.zone)
 
     def new_time(self, *, after: InstantTime | None = None) -> InstantTime:
         """A time later than every other on the timeline and than `after`, not reserved yet."""

@@ -143,3 +143,26 @@ def test_a_lease_does_not_hear_of_the_wall_clock(monkeypatch: pytest.MonkeyPatch
         shift[0] = step
         assert not holder.is_lost and holder.confirm() and not heir.acquire(0)
     holder.release()
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_no_write_has_the_time_of_a_service_of_the_metadata_table(
+    tmp_path: Path, set_clock: Callable[[datetime], None], version: int
+) -> None:
+    """Behind the newest instant both draw the time that follows it."""
+    set_clock(SUMMER_ENDS)
+    options = {
+        "hoodie.metadata.compact.max.delta.commits": "1",
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    }
+    table = pyhudi.create_table(
+        tmp_path / "t", SCHEMA, record_key="id", version=version, options=options
+    )
+    for value in range(4):
+        table.upsert(rows(value, "a"))
+    folder = table._state().log.layout.timeline_folder
+    own = [path.name for path in (tmp_path / "t/.hoodie/metadata" / folder).iterdir()]
+    services = {name[:17] for name in own if ".compaction." in name}
+    written = {str(instant.time) for instant in table.timeline.commits}
+    assert services
+    assert services.isdisjoint(written)
