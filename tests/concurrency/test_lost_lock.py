@@ -176,15 +176,25 @@ def test_a_commit_that_outlived_its_lease_counts_if_no_writer_came_between(
     assert stored(store) == {"0": 0, "a": 1, "b": 2}
 
 
+def completes_metadata(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return folder in METADATA_TIMELINES and name.endswith(".deltacommit")
+
+
 @pytest.mark.parametrize("mode", MODES)
-def test_who_has_lost_the_lock_writes_no_more_to_the_metadata_table(
-    mode: str, new_table: NewStore
+@pytest.mark.parametrize(
+    "is_step",
+    [lambda path: "/.hoodie/metadata/files/" in path, completes_metadata],
+    ids=["log", "completion"],
+)
+def test_who_has_lost_the_lock_changes_nothing_by_the_metadata_table(
+    is_step: Callable[[str], bool], mode: str, new_table: NewStore
 ) -> None:
     store = new_table(TableType.COPY_ON_WRITE)
     one, other = Process("one"), Process("other")
-    one.before = lambda path: one.stop() if "/.hoodie/metadata/files/" in path else None
+    one.before = lambda path: one.stop() if is_step(path) else None
     first = Call(lambda: open_(store, one, mode).insert(row("a", 1)))
-    one.wait_for_stop()  # about to write a log of the metadata table
+    one.wait_for_stop()  # about to write to the metadata table
     open_(store, other).upsert(row("b", 2))
     one.before = lambda path: None
     one.resume()
