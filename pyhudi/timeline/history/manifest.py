@@ -145,11 +145,12 @@ def publish_manifest(
     Raises WriteConflictError if another process publishes the same version.
     """
     after = Manifest(before.number + 1, tuple(files))
-    path = join(folder, f"manifest_{after.number}")
+    path, content = join(folder, f"manifest_{after.number}"), _text(after).encode()
     check_lock(fs)
-    fs.delete([path])  # of a run that stopped before it replaced `_version_`
-    if not fs.create(path, _text(after).encode()):
-        raise WriteConflictError("another process archives instants", path=path)
+    if not fs.create(path, content):
+        fs.delete([path])  # of a run that stopped before it replaced `_version_`
+        if not fs.create(path, content):
+            raise WriteConflictError("another process archives instants", path=path)
     fs.replace(join(folder, _VERSION), str(after.number).encode())
     return after
 

@@ -75,7 +75,8 @@ def write_history_file(
     A file of this name that a stopped run left is replaced.  Memory: one table.
     """
     path = join(folder, name)
-    fs.delete([path])
+    if fs.exists(path):  # otherwise a late request could delete the file of the next holder
+        fs.delete([path])
     with fs.open_sink(path) as sink:
         with pq.ParquetWriter(
             pa.PythonFile(sink, mode="w"),
