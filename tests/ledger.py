@@ -273,6 +273,7 @@ def _watched(command: str) -> tuple[int, str]:
     )  # fmt: skip
     assert process.stdout
     lines: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which ends the piece too
     signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGKILL))
     signal.alarm(MINUTES_MAX * 60)
     try:
@@ -332,8 +333,14 @@ def store(path: Path, name: str, entry: Entry, known: Sequence[Proof]) -> None:
 
 
 def oldest_first(known: Sequence[Proof], entries: Mapping[str, Entry]) -> list[Proof]:
-    """Pieces never run in their order, then the others by date."""
-    return sorted(known, key=lambda p: entries.get(p.name, {}).get("date", ""))
+    """Pieces never run, then the others by date; of each proof the first part, then the second
+    ones: a short time shows something of all."""
+
+    def key(proof: Proof) -> tuple[str, int]:
+        part = re.search(r"/(\d+)-of-\d+$", proof.name)
+        return entries.get(proof.name, {}).get("date", ""), int(part[1]) if part else 1
+
+    return sorted(known, key=key)
 
 
 def chosen(known: Sequence[Proof], entries: Mapping[str, Entry], part: str) -> list[Proof]:

@@ -33,8 +33,9 @@ def test_next_is_what_was_never_run_and_then_the_oldest(
     first = load(evidence)["a/1-of-2"]
     assert (first["outcome"], first["last"], first["seed"]) == ("passed", "12 files, seed 7", 7)
     assert len(first["commit"]) == 12 and first["tree"] and first["python"].startswith("Python 3")
-    assert run(monkeypatch, evidence, "--part", "next", "--seed", "8") == 1
     assert run(monkeypatch, evidence, "--part", "next") == 0
+    assert list(load(evidence)) == ["a/1-of-2", "b"]  # second parts after all first ones
+    assert run(monkeypatch, evidence, "--part", "next", "--seed", "8") == 1
     stored = load(evidence)
     assert list(stored) == [proof.name for proof in KNOWN]
     assert stored["b"]["outcome"] == "not run" and "PYHUDI_NO_SUCH" in stored["b"]["last"]
