@@ -103,7 +103,7 @@ class Follower(Actor):
     """Follows the table: `changes`, a stream of them (`follow`), or all changes (`capture`).
 
     position: up to which it has seen all.  seen: rows of changes.  replica: what captured changes
-    make, the deletes of each commit first; None after an undo, which they do not report.
+    make, in their order; None after an undo, which they do not report.
     """
 
     position: str = "000"
@@ -151,8 +151,6 @@ class Follower(Actor):
             self.observer.sometimes["changes had expired"] += 1
             self.position, self.replica = until, None
             return
-        commits = list(dict.fromkeys(change["ts_ms"] for change in found))
-        found.sort(key=lambda change: (commits.index(change["ts_ms"]), change["op"] != "d"))
         for change in found if self.replica is not None else ():
             before, after = change["before"], change["after"]
             if after is None:

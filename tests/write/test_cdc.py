@@ -121,6 +121,31 @@ def test_changes_of_every_operation_are_captured(tmp_path: Path, kind: str, vers
         assert update["ts_ms"] == report.instant
 
 
+@VERSIONS
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_changes_applied_in_their_order_make_the_table(
+    tmp_path: Path, kind: str, version: int
+) -> None:
+    """A key whose file group is replaced, or that moves to another partition, is deleted from one
+    group and inserted into another by the same commit."""
+    moves = {"hoodie.record.index.update.partition.path": "true"}
+    table = new_table(
+        tmp_path, kind, version=version, **moves, **{"hoodie.clean.automatic": "false"}
+    )
+    table.upsert(rows(*((f"k{n}", 1) for n in range(6))))
+    for ts in range(2, 8):
+        table.insert_overwrite(rows(("k0", ts), (f"k{ts}", ts)))
+        table.upsert(rows(("k10", ts), ("k11", ts), city="nyc" if ts % 2 else "la"))
+    replica: dict[str, Any] = {}
+    for change in table.capture("000").to_pylist():
+        if change["op"] == "d":
+            replica.pop(change["before"]["id"], None)
+        else:
+            replica[change["after"]["id"]] = change["after"]
+    found = table.scan([field.name for field in SCHEMA]).to_arrow().to_pylist()
+    assert replica == {row["id"]: row for row in found}
+
+
 def test_a_group_merged_for_a_key_that_comes_back_logs_its_changes(tmp_path: Path) -> None:
     table = pyhudi.create_table(
         str(tmp_path / "t"), SCHEMA, record_key="id", partition_by="city", ordering="ts",

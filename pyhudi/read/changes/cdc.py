@@ -56,7 +56,8 @@ class CdcTask:
 
 
 def capture_rows(state: TableState, changes: ChangeRange, *, engine: Engine) -> pa.Table:
-    """Changes of the commits in a range, oldest commit first.
+    """Changes of the commits in a range, oldest commit first, and of each commit the deletes first:
+    whoever applies them in this order keeps the row of a key that moved to another file group.
 
     Returns [op: "i", "u" or "d", ts_ms: the instant, partition_path, before, after: structs of
     the columns].  Raises UnsupportedTableError for a table that does not log changes,
@@ -119,6 +120,8 @@ def _commit_changes(
         tasks = [DiffTask(old.get(g), new.get(g), names) for g in sorted(old.keys() | new.keys())]
         rows += [_of_diff(found) for found in engine.run(diff_task, tasks, label="cdc")]
     whole = pa.concat_tables(rows) if rows else capture_schema(values).empty_table()
+    deleted = pc.equal(whole["op"], "d")
+    whole = pa.concat_tables([whole.filter(deleted), whole.filter(pc.invert(deleted))])
     return whole.set_column(
         whole.schema.get_field_index("ts_ms"), "ts_ms",
         pa.chunked_array([pa.repeat(str(instant.time), whole.num_rows)]),
