@@ -40,7 +40,15 @@ from pyhudi.storage.range_reader import (
     arrow_file,
     name_taken,
 )
-from pyhudi.storage.store_failures import failure, retry_config, watched
+from pyhudi.storage.store_failures import (
+    check_endpoints,
+    denied,
+    failure,
+    no_bucket,
+    retry_config,
+    unusable,
+    watched,
+)
 
 OBJECT_STORE_SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "az", "adl")
 
@@ -176,7 +184,7 @@ class ObjectStoreFileSystem:
         name = self._name(folder)
         skip = len(name) + 1 if name else 0
         prefix = f"{folder}/" if folder else ""
-        with self._typed(folder):
+        with self._typed(folder, request="list"):
             found = _library().list_with_delimiter(self.bucket, name or None)
         folders = {path.rstrip("/")[skip:] for path in found["common_prefixes"]}
         entries = [FileInfo(prefix + n, 0, True) for n in folders if n]
@@ -205,13 +213,13 @@ class ObjectStoreFileSystem:
         for attempt in range(_ATTEMPTS):
             begun = False
             try:
-                with self._typed(folder):
+                with self._typed(folder, request="list"):
                     answers = iter(_library().list(self.bucket, name or None, chunk_size=PAGE))
                     page = next(answers, None)
                 while page is not None:
                     begun = True
                     yield [self._info(found) for found in page]
-                    with self._typed(folder):
+                    with self._typed(folder, request="list"):
                         page = next(answers, None)
                 return
             except StorageError as error:
@@ -233,7 +241,7 @@ class ObjectStoreFileSystem:
         for attempt in range(_ATTEMPTS):
             self._fence(path)
             try:
-                with self._typed(path, memoryview(data).nbytes):
+                with self._typed(path, memoryview(data).nbytes, request="put"):
                     _library().put(
                         self.bucket, name, bytes(data), mode="create",
                         attributes={_ATTEMPT: token}, use_multipart=False,
@@ -261,7 +269,7 @@ class ObjectStoreFileSystem:
 
     def replace(self, path: str, data: Bytes) -> None:
         self._fence(path)
-        with self._typed(path, memoryview(data).nbytes):
+        with self._typed(path, memoryview(data).nbytes, request="put"):
             _library().put(self.bucket, self._file(path), bytes(data))
 
     def open_sink(self, path: str) -> UploadedSink:
@@ -284,7 +292,7 @@ class ObjectStoreFileSystem:
         if size_bytes <= _ONE_PUT_BYTES:
             return self.create(path, content.read())
         self._fence(path)
-        with self._typed(path, size_bytes):
+        with self._typed(path, size_bytes, request="put"):
             _library().put(self.bucket, self._file(path), content, use_multipart=True)
         return True
 
@@ -296,7 +304,8 @@ class ObjectStoreFileSystem:
             self._delete(names[start : start + _DELETES])
 
     def _delete(self, names: list[str]) -> None:
-        with self._typed(names[0] if names else ""):
+        shown = names[0][len(self._root) :].lstrip("/") if names else ""
+        with self._typed(shown, request="delete"):
             try:
                 _library().delete(self.bucket, names)
             except FileNotFoundError:
@@ -309,12 +318,14 @@ class ObjectStoreFileSystem:
         self.delete([info.path for info in self.below(folder)])
 
     def mutex(self, path: str) -> LeaseMutex:
-        return LeaseMutex(_Lease(self, self._file(path)), f"{self._url}/{path}")
+        return LeaseMutex(_Lease(self, path), f"{self._url}/{path}")
 
     @contextmanager
-    def _typed(self, path: str, bytes_sent: int = 0) -> Iterator[dict[str, Any]]:
+    def _typed(
+        self, path: str, bytes_sent: int = 0, *, request: str = "get"
+    ) -> Iterator[dict[str, Any]]:
         """Convert errors of the store to those of this package; an event for each request, whose
-        facts are yielded."""
+        facts are yielded.  request: "get", "put", "delete" or "list"."""
         place = f"{self._url}/{path}" if path else self._url
         try:
             with (
@@ -325,16 +336,17 @@ class ObjectStoreFileSystem:
         except PyhudiError:
             raise
         except FileNotFoundError:
+            if request == "put":
+                raise no_bucket(self._url) from None
             raise FileMissingError("no such object", path=place) from None
         except (
             _library().exceptions.PermissionDeniedError,
             _library().exceptions.UnauthenticatedError,
         ) as error:
-            raise StorageError(
-                "the store denies access", path=place, reason=_first_line(error),
-                hint="give credentials in storage_options or in the environment",
-            ) from error  # fmt: skip
+            raise denied(error, place, scheme=self._scheme, request=request) from error
         except (_library().exceptions.BaseError, ValueError, OSError) as error:
+            if request == "list" and "404 Not Found" in str(error):
+                raise no_bucket(self._url) from error
             retryable = isinstance(error, _library().exceptions.GenericError)
             raise failure(error, place, retryable=retryable) from error
 
@@ -354,7 +366,11 @@ def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
     client = _client_environment(plain) | dict(given.pop("client_options", None) or {})
     client.update({key: given.pop(key) for key in _CLIENT & given.keys()})
     retry = retry_config(given)
-    if any(str(v).startswith("http://") for k, v in given.items() if "endpoint" in k):
+    endpoints = [str(given[name]) for name in given if name.endswith(("endpoint", "endpoint_url"))]
+    if plain == "s3" and not endpoints:
+        endpoints = [os.environ[name] for name in _S3_ENDPOINTS if os.environ.get(name)]
+    check_endpoints(endpoints, f"{scheme}://{name}")
+    if any(endpoint.startswith("http://") for endpoint in endpoints):
         client.setdefault("allow_http", True)
 
     def make(client: Mapping[str, Any], retry: Mapping[str, Any]) -> Any:
@@ -364,14 +380,12 @@ def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
                 retry_config=dict(retry) or None, **given,
             )  # fmt: skip
         except (_library().exceptions.BaseError, ValueError, TypeError) as error:
-            raise UserError(
-                f"the object store cannot be used: {_first_line(error)}",
-                path=f"{scheme}://{name}",
-            ) from error
+            raise unusable(error, f"{scheme}://{name}") from error
 
     return Buckets(make, client, retry)
 
 
+_S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _ENVIRONMENT: Final = {"s3": "AWS_", "gs": "GOOGLE_"}
 """Prefix of the environment variables of a scheme; of all others: `AZURE_`."""
 
@@ -389,21 +403,17 @@ def _client_environment(scheme: str) -> dict[str, Any]:
     }
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 class _Lease:
     """The object of a lease mutex, with its versions."""
 
-    def __init__(self, fs: ObjectStoreFileSystem, name: str) -> None:
-        self._fs = fs
-        self._name = name
+    def __init__(self, fs: ObjectStoreFileSystem, path: str) -> None:
+        self._fs, self._path = fs, path
+        self._name = fs._file(path)
 
     def read(self) -> tuple[bytes, Any] | None:
         """Content and version; None if there is none."""
         try:
-            with self._fs._typed(self._name):
+            with self._fs._typed(self._path):
                 found = _library().get(self._fs.bucket, self._name)
                 return bytes(found.bytes()), _version(found.meta)
         except FileMissingError:
@@ -413,14 +423,17 @@ class _Lease:
         """Replace that version (None: create); the new version, or None
         if another was there."""
         mode = "create" if version is None else version
-        with self._fs._typed(self._name):
+        with self._fs._typed(self._path, request="put"):
             try:
                 return _version(_library().put(self._fs.bucket, self._name, content, mode=mode))
             except (
                 _library().exceptions.AlreadyExistsError,
                 _library().exceptions.PreconditionError,
-                FileNotFoundError,
             ):
+                return None
+            except FileNotFoundError:
+                if version is None:  # of a new object: there is no bucket
+                    raise
                 return None
 
 

@@ -7,13 +7,14 @@ retried; `max_retries` (10): how often.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import logging
 import math
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -69,8 +70,7 @@ def _count(value: Any) -> int:
 
 def failure(error: BaseException, place: str, *, retryable: bool) -> StorageError:
     """The error to raise for an error of the client."""
-    text = str(error)
-    line = (text.splitlines() or [type(error).__name__])[0]
+    text, line = str(error), _first_line(error)
     found = _URL.search(text)
     if _METADATA_SERVICE.search(line):
         return StorageError(
@@ -86,6 +86,76 @@ def failure(error: BaseException, place: str, *, retryable: bool) -> StorageErro
             " long a request is tried",
         )  # fmt: skip
     return StorageError(f"the store failed: {line}", path=place, retryable=retryable)
+
+
+def no_bucket(url: str) -> StorageError:
+    """url: of a folder in the bucket."""
+    scheme, _, rest = url.partition("://")
+    return StorageError(
+        "the bucket does not exist", path=f"{scheme}://{rest.partition('/')[0]}",
+        hint="create it, or check its name, the region and the endpoint",
+    )  # fmt: skip
+
+
+_PERMISSIONS: Final = {
+    "s3": {"get": "s3:GetObject", "put": "s3:PutObject", "delete": "s3:DeleteObject",
+           "list": "s3:ListBucket"},
+    "gs": {"get": "storage.objects.get", "put": "storage.objects.create",
+           "delete": "storage.objects.delete", "list": "storage.objects.list"},
+}  # fmt: skip
+"""What a policy has to allow for a request."""
+
+
+def denied(error: BaseException, place: str, *, scheme: str, request: str) -> StorageError:
+    """The error for 401 and 403.  place: URL of the object, or of the folder that was listed."""
+    names = _PERMISSIONS.get({"s3a": "s3", "s3n": "s3", "gcs": "gs"}.get(scheme, scheme), {})
+    needed = names.get(request, request)
+    hint = f"allow {needed} on this path, or check the credentials"
+    if request == "get" and needed.startswith("s3:"):
+        hint += "; without s3:ListBucket S3 also denies access to objects that do not exist"
+    return StorageError(
+        "the store denies access", path=place, operation=needed, reason=_first_line(error),
+        hint=hint,
+    )  # fmt: skip
+
+
+_OPTIONS: Final = (
+    "access_key_id", "secret_access_key", "session_token", "region", "endpoint", "allow_http",
+    "virtual_hosted_style_request", "skip_signature", "checksum_algorithm", "request_payer",
+    "conditional_put", "unsigned_payload", "s3_express", "imdsv1_fallback", "metadata_endpoint",
+    "retry_timeout", "max_retries", "timeout", "connect_timeout", "proxy_url", "service_account",
+    "service_account_key", "service_account_path", "application_credentials", "account_name",
+    "account_key", "client_id", "client_secret", "tenant_id", "sas_key", "bearer_token",
+    "use_emulator", "use_azure_cli",
+)  # fmt: skip
+"""Names that a misspelled one may mean; the client knows more."""
+_UNKNOWN: Final = re.compile(r"Configuration key: '([^']*)' is not valid")
+
+
+def unusable(error: BaseException, bucket: str) -> UserError:
+    """The error for options that the client does not take."""
+    unknown = _UNKNOWN.search(str(error))
+    if unknown is None:
+        return UserError(f"the object store cannot be used: {_first_line(error)}", path=bucket)
+    near = difflib.get_close_matches(unknown[1], _OPTIONS, n=1)
+    return UserError(
+        "unknown storage option", option=unknown[1], path=bucket,
+        hint=f"did you mean {near[0]}?" if near else "see the page on object stores",
+    )  # fmt: skip
+
+
+def check_endpoints(endpoints: Iterable[str], bucket: str) -> None:
+    """Raise UserError for an endpoint that is no URL."""
+    for endpoint in endpoints:
+        if not endpoint.startswith(("http://", "https://")):
+            raise UserError(
+                "the endpoint of the object store must be a URL", endpoint=endpoint, path=bucket,
+                hint=f"write https://{endpoint}, or http:// for a server without TLS",
+            )  # fmt: skip
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class _Waiting:

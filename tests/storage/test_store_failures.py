@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pyhudi
 from pyhudi.errors import StorageError, UserError
-from pyhudi.storage.store_failures import failure, retry_config
+from pyhudi.storage.store_failures import denied, failure, retry_config
 from pyhudi.storage.url_resolver import locate
+from tests.support.object_stores import s3_server
 
 KEYS = {"region": "us-east-1", "access_key_id": "a", "secret_access_key": "b"}
 
@@ -104,3 +106,67 @@ def test_how_long_it_tries_is_an_option(
 def test_what_no_time_is_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="must be"):
         locate("s3://bucket/t", storage_options={**KEYS, **given})
+
+
+NO_BUCKET = {
+    "create": lambda url, given: pyhudi.create_table(
+        url, pa.schema({"id": pa.string()}), record_key="id", storage_options=given
+    ),
+    "open": lambda url, given: pyhudi.open_table(url, storage_options=given),
+    "replace": lambda url, given: locate(url, storage_options=given).replace("x", b"1"),
+}
+
+
+@pytest.mark.parametrize("act", NO_BUCKET)
+def test_a_bucket_that_does_not_exist_is_named_at_once(act: str) -> None:
+    with s3_server() as server:
+        began = time.monotonic()
+        with pytest.raises(StorageError, match="bucket does not exist") as raised:
+            NO_BUCKET[act]("s3://no-such-bucket/t", server.options)
+        assert time.monotonic() - began < 20
+        assert raised.value.facts["path"] == "s3://no-such-bucket"
+
+
+@pytest.mark.parametrize(
+    ("request_", "operation"),
+    [("get", "s3:GetObject"), ("put", "s3:PutObject"), ("list", "s3:ListBucket")],
+)
+def test_denied_access_names_what_a_policy_has_to_allow(request_: str, operation: str) -> None:
+    error = denied(OSError("403"), "s3a://b/t/x", scheme="s3a", request=request_)
+    assert error.facts["operation"] == operation and operation in (error.hint or "")
+    assert error.facts["path"] == "s3a://b/t/x"
+
+
+def test_errors_of_the_lock_name_its_path_once() -> None:
+    endpoint = f"http://127.0.0.1:{closed_port()}"
+    given = {**KEYS, "endpoint": endpoint, "retry_timeout": 1}
+    with pytest.raises(StorageError) as raised:
+        pyhudi.create_table(
+            "s3://bucket/t", pa.schema({"id": pa.string()}), record_key="id", storage_options=given
+        )
+    assert raised.value.facts["path"] == "s3://bucket/t/.hoodie/.pyhudi.lock"
+
+
+def test_an_endpoint_without_tls_may_stand_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with s3_server() as server:
+        given = dict(server.options)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", given.pop("endpoint"))
+        fs = locate("s3://bucket/t", storage_options=given)
+        fs.replace("x", b"1")
+        assert fs.read("x") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"endpont": "https://s"}, "did you mean endpoint"),
+        ({"acces_key_id": "a"}, "did you mean access_key_id"),
+        ({"endpoint": "127.0.0.1:9000"}, "write https://127.0.0.1:9000"),
+    ],
+)
+def test_misspelled_storage_options_are_named(given: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        locate("s3://bucket/t", storage_options=given)
+    assert message in str(raised.value)
