@@ -127,9 +127,21 @@ def archive_number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+_PLANNED: Final = uuid.UUID("6f1c3b52-6e0e-4b0e-9a57-3c1f6f0f6a10")
+
+
 def new_file_id() -> str:
     """A new file id: `<uuid>-0`."""
     return f"{uuid.uuid4()}-0"
+
+
+def planned_file_id(instant: InstantTime, number: int) -> str:
+    """The file id of an output of a plan: equal in each attempt to execute it.
+
+    A file of an earlier attempt that appears late is then another copy of the same file slice, and
+    not a file group with the rows of all others again.
+    """
+    return f"{uuid.uuid5(_PLANNED, f'{instant}/{number}')}-0"
 
 
 def new_write_token(task: int = 0, stage: int = 0) -> str:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
-from pyhudi.filenames import new_file_id
+from pyhudi.filenames import planned_file_id
 from pyhudi.index.hbase.hbase_index import request_reread
 from pyhudi.index.selection import choose_index, shadow_kinds
 from pyhudi.metadata.reader import open_metadata
@@ -42,7 +42,7 @@ from pyhudi.planning.clustering import (
     planned_clustering,
 )
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import FileGroupId
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.bucket_resizing import resize_plan, resize_tasks, resized_rings
 from pyhudi.services.clustering_tasks import (
@@ -230,7 +230,7 @@ def _publish(
     def tasks(work: ClusterWork) -> list[OutputTask]:
         if plan.resizes:
             return resize_tasks(work, plan, rings, fields)
-        return _output_tasks(work, plan, engine)
+        return _output_tasks(work, plan, engine, at=inflight.time)
 
     stats, index = _rewrite(how, plan, inflight, waiting, options, engine, tasks_of=tasks)
     remove_leftovers(fs, inflight.time, stats=stats)
@@ -309,14 +309,16 @@ def _moved(output: Output, group: FileGroupId) -> Any:
     return output.keys, group
 
 
-def _output_tasks(work: ClusterWork, plan: ClusteringInput, engine: Engine) -> list[OutputTask]:
+def _output_tasks(
+    work: ClusterWork, plan: ClusteringInput, engine: Engine, *, at: InstantTime
+) -> list[OutputTask]:
     """A task for each new file group; rows that are sorted in ranges are distributed first."""
     large = [g for g in plan.groups if work.order.columns and not _sorts_whole(g)]
     distributed = dict(zip(large, _distributed(work, large, engine), strict=True))
     tasks: list[OutputTask] = []
     for group in plan.groups:
         for number in range(group.output_count):
-            home = FileGroupId(group.partition, new_file_id())
+            home = FileGroupId(group.partition, planned_file_id(at, len(tasks)))
             task = OutputTask(work, home, len(tasks))
             if group in distributed:
                 sorter, ranges = distributed[group]

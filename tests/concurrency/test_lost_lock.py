@@ -385,6 +385,39 @@ def test_an_attempt_that_arrives_after_the_next_one_has_completed_is_never_visib
     assert not table.timeline.pending and not table.doctor().findings
 
 
+@pytest.mark.parametrize("service", SERVICES)
+def test_files_of_an_attempt_that_appear_after_the_next_one_has_completed_give_no_row_twice(
+    service: str, new_table: NewStore
+) -> None:
+    """Where the store is listed: the metadata table does not list them."""
+    kind, run = SERVICES[service]
+    store = new_table(kind)
+    writer = open_(store, Process("writer"))
+    writer.bulk_insert(row("a", 1))
+    writer.upsert(row("0", 2))
+    before = set(store.files)
+    one = Process("one")
+    one.before = lambda path: one.stop() if publishes(path) else None
+    Call(lambda: run(open_(store, one)))
+    one.wait_for_stop()
+    early = {
+        path: data
+        for path, data in store.files.items()
+        if path not in before and path.endswith(".parquet") and "/.hoodie/" not in path
+    }
+    expire_heartbeats(store)
+    run(open_(store, Process("other")))
+    assert early and not early.keys() & store.files.keys()
+    store.files.update(early)
+    listed = parse_options({**OPTIONS, "hoodie.metadata.enable": "false"})
+    fs = LeasedFileSystem(store, Process("reader"), "t")
+    found = Table(fs, options=listed, engine=LocalEngine(1)).scan(["id", "v"]).to_arrow()
+    assert sorted(found.to_pylist(), key=lambda r: r["id"]) == [
+        {"id": "0", "v": 2}, {"id": "a", "v": 1},
+    ]  # fmt: skip
+    assert stored(store) == {"0": 2, "a": 1}
+
+
 def late_attempt(service: str, new_table: NewStore) -> tuple[MemoryStore, str]:
     """A table whose plan was completed late by its first attempt, while the second one, which died
     since, ran; and the path of that commit."""
