@@ -357,15 +357,15 @@ class Bucket(ObjectStoreFileSystem):
         return pa.BufferReader(self.read(path))
 
     def mutex(self, path: str) -> LeaseMutex:
-        return _CheckedLease(self, self._file(path), f"{self.process.name}/{self.url}/{path}")
+        return _CheckedLease(self, path, f"{self.process.name}/{self.url}/{path}")
 
 
 class _CheckedLease(LeaseMutex):
     """A lock that has been renewed when it says so."""
 
-    def __init__(self, bucket: Bucket, name: str, key: str) -> None:
-        super().__init__(_Lease(bucket, name), key)
-        self._store, self._name = bucket.store, name
+    def __init__(self, bucket: Bucket, path: str, key: str) -> None:
+        super().__init__(_Lease(bucket, path), key)
+        self._store, self._name = bucket.store, bucket._file(path)
 
     def confirm(self) -> bool:
         before = self._store.tags.get(self._name)

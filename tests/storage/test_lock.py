@@ -92,6 +92,30 @@ def test_waiting_in_vain_reports_who_holds_it(fs: FileSystem) -> None:
     assert error.facts["waited_seconds"] == 0.05 and str(error.facts["path"]).endswith(LOCK)
 
 
+def test_a_wait_is_logged_soon_and_at_times_with_the_holder(
+    fs: FileSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pyhudi.storage.locks.table_lock._NOTICE_SECONDS", 0.1)
+    monkeypatch.setattr("pyhudi.storage.locks.table_lock._NOTICES_SECONDS", 0.2)
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with TableLock(fs, purpose="compact"):
+            is_held.set()
+            is_over.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert is_held.wait(60)
+    with pytest.raises(LockError), TableLock(fs, wait_seconds=0.7):
+        pass
+    is_over.set()
+    holder.join()
+    waits = [r.message for r in caplog.records if "waiting for a lock" in r.message]
+    assert 1 <= len(waits) <= 4
+    assert all("purpose=compact" in wait and "wait_time_ms" in wait for wait in waits)
+
+
 def test_tables_do_not_share_a_lock(fs: FileSystem) -> None:
     with TableLock(fs.sub("a")):
         done = threading.Event()

@@ -35,6 +35,8 @@ from pyhudi.storage.locks.providers import provided
 
 LOCK: Final = ".hoodie/.pyhudi.lock"
 WAIT_SECONDS: Final = 60.0
+_NOTICE_SECONDS: Final = 2.0
+_NOTICES_SECONDS: Final = 15.0
 _UNFENCED: Final = (LOCK, HEARTBEATS, HOLDS)
 
 _log = logging.getLogger("pyhudi")
@@ -86,14 +88,23 @@ class TableLock:
         return self
 
     def _enter(self, gate: _Gate, end: float) -> None:
-        if not gate.enter(max(end - time.monotonic(), 0)):
-            raise LockError(
-                "another writer holds the table's lock",
-                path=gate.where,
-                waited_seconds=self._wait_seconds,
-                **gate.signature(),
-                hint="wait for it to finish, or allow a longer wait",
-            )
+        """Raises LockError.  A wait is logged: soon, and then at times."""
+        began, pause = time.monotonic(), _NOTICE_SECONDS
+        while not gate.enter(max(min(pause, end - time.monotonic()), 0)):
+            holder, pause = gate.signature(), _NOTICES_SECONDS
+            if time.monotonic() >= end:
+                raise LockError(
+                    "another writer holds the table's lock",
+                    path=gate.where,
+                    waited_seconds=self._wait_seconds,
+                    **holder,
+                    hint="wait for it to finish, or allow a longer wait",
+                )
+            _log.warning(
+                "waiting for a lock since %.0f s, for at most %.0f s (%s): %s; %s",
+                time.monotonic() - began, self._wait_seconds, "hoodie.write.lock.wait_time_ms",
+                gate.where, ", ".join(f"{k}={v}" for k, v in holder.items()) or "holder unknown",
+            )  # fmt: skip
         if gate.depth == 1:
             gate.wait_seconds = self._wait_seconds
             gate.sign(self._purpose)
