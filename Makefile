@@ -23,7 +23,6 @@
 # make properties  long form: random operations on random tables, against a dict, for 10 minutes;
 #                  random tables read by Spark and by the local engine
 # make filters  20,000 random filters against an evaluation of each row and DuckDB; both bounds of sqlglot
-# make options  write docs/options.md, docs/schema_evolution.md and docs/cli.md from the code
 # make simulate  actors, faults and a virtual clock under fresh seeds (MINUTES=10)
 # make history  long form: many writers and services, and a checker of what they leave
 # make chaos    long form: processes write, compact, clean and read while they are killed; then
@@ -38,14 +37,15 @@
 # make newcomer  the first hour: the wheel in an empty folder, the tutorial, a table on S3
 # make mutants  seeded bugs, each of which a test must catch
 # make browser  pages of reports in headless Chromium (Debian's package chromium)
-# make docs     the documentation site, in build/site; dead links and missing names fail
+# make docs     the documentation site, in build/site, with the pages of options and commands; dead links and
+#               missing names fail
 # make wheel    the wheel, in dist/
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-types-and-benches long bench figures interop azure catalogs engines hbase hdfs hudi-rs outsiders postgres ingest-kills kafka spark-stores spark-versions zookeeper options kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
+.PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-types-and-benches long bench figures interop azure catalogs engines hbase hdfs hudi-rs outsiders postgres ingest-kills kafka spark-stores spark-versions zookeeper kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -133,11 +133,6 @@ engines-local: build
 		'adbc-driver-flightsql>=1.3' 'hypothesis>=6.120' 'moto[glue,s3,server,sqs]>=5.2.5' 'pytest>=8.3' 'pytest-xdist>=3.6'
 	mvn -q -B dependency:copy -Dartifact=org.apache.arrow:flight-sql-jdbc-driver:18.3.0 -DoutputDirectory=build/jdbc
 	build/engines/bin/python -m pytest -m 'slow or not slow' tests/engines tests/server
-
-options: build
-	$(BIN)/python -m pyhudi.options > docs/options.md
-	$(BIN)/python -m tests.write.schema_matrix > docs/schema_evolution.md
-	$(BIN)/python -m tests.cli.golden
 
 docs: build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

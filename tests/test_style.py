@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from docs._build import generated
 from tests import messages
 
 ROOT = Path(__file__).parents[1]
@@ -194,6 +195,11 @@ def unusual(text: str) -> list[str]:
         for number, line in enumerate(text.splitlines(), 1)
         if (match := UNUSUAL.search(line))
     ]
+
+
+@pytest.mark.parametrize("part", generated.PARTS)
+def test_generated_parts_of_pages_use_standard_terms(part: str) -> None:
+    assert not unusual(generated.PARTS[part]())
 
 
 @pytest.mark.parametrize("path", user_facing(), ids=relative)

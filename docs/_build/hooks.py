@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: pages from files outside docs/, and links to these pages.
+"""Hooks of the documentation site: pages from files outside docs/, generated parts, and links.
 
 README.md is the start page.  Links in the sources are relative to the source file, so that they work
 in a checkout; they are rewritten for the site.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+from docs._build.generated import filled  # noqa: E402
+
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -32,7 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    return rewritten(markdown, page.file.src_uri)
+    return rewritten(filled(markdown), page.file.src_uri)
 
 
 def rewritten(markdown: str, page: str) -> str:

@@ -77,7 +77,7 @@ def unknown_option(name: str) -> OptionError:
     elif not name.startswith(("hoodie.", "pyhudi.")):
         hint = "names of options begin with hoodie.; options of the store go to storage_options="
     else:
-        hint = "docs/options.md lists every name"
+        hint = "`pyhudi config list` prints every name"
     return OptionError("unknown option", option=name, hint=hint)
 
 

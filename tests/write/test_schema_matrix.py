@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -14,14 +12,7 @@ from pyhudi.formats.schema_conform import conform
 from pyhudi.options import SchemaMode
 from pyhudi.records import META_COLUMNS
 from pyhudi.write.input.schema_check import SchemaRules, fit_schema
-from tests.write import schema_matrix
 from tests.write.schema_matrix import TYPES, VALUES, pairs, way
-
-PAGE = Path(__file__).parents[2] / "docs" / "schema_evolution.md"
-
-
-def test_the_page_is_current() -> None:
-    assert PAGE.read_text("utf-8") == schema_matrix.page(), "run: make options"
 
 
 def rows(first: int, kind: str) -> pa.Table:

@@ -1,7 +1,0 @@
-"""Print docs/options.md."""
-
-import sys
-
-from pyhudi.options.reference_page import page
-
-sys.stdout.write(page())
