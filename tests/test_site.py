@@ -42,7 +42,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 def documented() -> set[str]:
     """Names of the API reference."""
-    text = (ROOT / "docs/reference/api.md").read_text("utf-8")
+    pages = sorted((ROOT / "docs/reference").glob("*.md"))
+    text = "\n".join(page.read_text("utf-8") for page in pages)
     members = re.search(r"members: \[(.*?)\]", text, re.DOTALL)
     assert members
     errors = {f"pyhudi.errors.{name.strip()}" for name in members[1].split(",")}
@@ -56,6 +57,11 @@ def test_the_reference_documents_every_public_name() -> None:
         for name in dir(pyhudi)
     }
     assert not names - {"pyhudi.__version__"} - documented()
+
+
+def test_the_reference_documents_every_method_of_a_table() -> None:
+    names = {f"pyhudi.Table.{name}" for name in dir(pyhudi.Table) if not name.startswith("_")}
+    assert names <= documented()
 
 
 def test_the_reference_documents_every_public_name_on_spark() -> None:

@@ -87,7 +87,7 @@ def _new_expression(state: TableState, request: ExpressionRequest) -> Expression
         raise SchemaError(
             "a column of this type cannot have the expression index", column=request.column,
             type=str(kind), expression=request.function, using=request.using,
-            hint="docs/indexes.md lists the types of each function",
+            hint="docs/metadata_indexes.md lists the types of each function",
         )  # fmt: skip
     return index
 
