@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pyhudi
@@ -79,3 +80,14 @@ def test_the_reference_documents_every_error() -> None:
         if isinstance(kind, type) and issubclass(kind, pyhudi.errors.PyhudiError)
     }
     assert not kinds - documented()
+
+
+def test_the_page_of_the_installation_names_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    page = (ROOT / "docs/start/install.md").read_text("utf-8")
+    named = set(re.findall(r"`pyhudi\[(\w+)\]`", page))
+    assert named == project["optional-dependencies"].keys() - {"dev", "docs"}
+
+
+def test_the_front_page_fits_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
