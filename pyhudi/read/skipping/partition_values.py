@@ -2,7 +2,7 @@
 
 Simple and complex key generators write a field's value into one level of the path, so readers
 take it from there; timestamp and custom ones format it, so readers take the stored value.
-Source: table_format 5.7, 7.10; decisions 3.
+Source: table_format 5.7, 7.10.
 """
 
 from __future__ import annotations
