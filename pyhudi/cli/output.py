@@ -115,7 +115,7 @@ def _facts(facts: Mapping[str, Any], title: str) -> Table:
 def _rows(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
     table = Table(title=Text(title) if title else None)
     for name in rows[0] if rows else ("no entries",):
-        table.add_column(Text(spaced(name)))
+        table.add_column(Text(spaced(name)), overflow="fold")
     for row in rows:
         table.add_row(*(Text(text(value)) for value in row.values()))
     return table

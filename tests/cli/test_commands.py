@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import pyhudi
-from pyhudi.cli import app
+from pyhudi.cli import app, output
 from pyhudi.cli.output import json_text
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -195,6 +196,14 @@ def test_output_that_is_not_a_terminal_has_no_colours_and_whole_values(table: Pa
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
     assert str(table) in done.stdout
+
+
+def test_a_narrow_terminal_folds_names_and_cuts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "output_console", lambda: Console(width=60))
+    done = run("config", "list", "--contains", "hoodie.clean.hours")
+    assert done.returncode == 0
+    names = [line.split("│")[1].strip() for line in done.stdout.splitlines() if "│" in line]
+    assert "".join(names) == "hoodie.clean.hours.retained"
 
 
 def test_numbers_that_json_does_not_have_are_null() -> None:
