@@ -81,6 +81,17 @@ def test_errors_are_not_caught_wholesale() -> None:
     assert not found, "\n".join(found)
 
 
+def test_only_layouts_compare_the_instant_in_the_names_of_logs() -> None:
+    """Other packages use the properties of `TableLayout`, which say what follows from it."""
+    assert not [
+        relative(path)
+        for path in [*SOURCES, *TESTS]
+        if path != Path(__file__)
+        and path.parent.name != "layouts"
+        and "LogInstant" in path.read_text("utf-8")
+    ]
+
+
 def test_functions_fit_a_screen() -> None:
     found = []
     for path, tree in trees():

@@ -17,7 +17,6 @@ from pyhudi.formats.avro_schema import without_meta_fields
 from pyhudi.formats.base_file import footer
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.health.inventory import TableInventory
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.planning.cleaning import result_record
 from pyhudi.planning.compaction import compaction_plan
 from pyhudi.records import FileGroupId, InstantTime
@@ -170,7 +169,7 @@ def _before(inventory: TableInventory, info: FileInfo, name: DataFileName) -> Da
     """The group's newest file before this one that names its slice: a base file, or a log of
     layout 1."""
     group = FileGroupId(_folder(info), name.file_id)
-    by_name = inventory.log.layout.log_instant is LogInstant.SLICE
+    by_name = inventory.log.layout.logs_name_slices
     return max(
         (
             other
@@ -224,7 +223,7 @@ def _listed_at(inventory: TableInventory, time: InstantTime) -> set[str]:
 def compaction_plan_of(inventory: TableInventory, pending: Instant) -> bytes | None:
     """The plan of a pending compaction, from the logs that later writes based on it; None if there
     is no such log, so that the plan can be removed.  Logs of layout 2 do not name a plan."""
-    if inventory.log.layout.log_instant is LogInstant.WRITE:
+    if not inventory.log.layout.logs_name_slices:
         return None
     claimed = {
         FileGroupId(path.rpartition("/")[0], name.file_id)

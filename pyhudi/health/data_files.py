@@ -33,7 +33,6 @@ from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.quarantine import quarantined_files
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, checked
 from pyhudi.storage.inline_file import Window
@@ -149,7 +148,7 @@ def _torn(path: str, instant: str, what: str, why: str) -> Finding:
 def _log(
     inventory: TableInventory, info: FileInfo, name: LogFileName, sizes: Mapping[str, int]
 ) -> Iterator[Finding]:
-    if inventory.log.layout.log_instant is LogInstant.WRITE:
+    if not inventory.log.layout.logs_are_shared:
         orphan = _orphan_reason(inventory, info, name, sizes)
         if orphan:
             yield _orphan(info, orphan)

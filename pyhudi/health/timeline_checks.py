@@ -22,7 +22,6 @@ from pyhudi.filenames import (
 )
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.layouts.v8 import V8
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -217,12 +216,11 @@ def _names_others(inventory: TableInventory, instant: Instant) -> str:
     In layout 1 logs have the name of their slice's instant, so that they tell nothing.  So have
     those of commits before an upgrade, whose slice is the one that the commit wrote on.
     """
-    by_write = inventory.log.layout.log_instant is LogInstant.WRITE
     for stat in inventory.log.commit(instant).stats:
         name = parse_data_file(stat.file_name)
         own = {instant.time}
         if isinstance(name, LogFileName):
-            if not by_write:
+            if inventory.log.layout.logs_name_slices:
                 continue
             own.add(InstantTime(stat.previous_instant or ""))
         if isinstance(name, BaseFileName | LogFileName) and name.instant not in own:
@@ -243,8 +241,7 @@ def _planned(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:
         why = "it is empty"
     if found or (instant.action is Action.REPLACE_COMMIT and why == "it is empty"):
         return
-    by_name = inventory.log.layout.log_instant is LogInstant.SLICE
-    rebuilt = instant.action is Action.COMPACTION and by_name
+    rebuilt = instant.action is Action.COMPACTION and inventory.log.layout.logs_name_slices
     yield Finding(
         f"torn-{instant.action.value}-plan",
         Severity.ERROR,

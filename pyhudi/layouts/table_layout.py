@@ -1,7 +1,7 @@
-"""The layout of a table version as a value: facts that each floor of the package is given.
+"""The layout of a table version as a value: facts that the packages above are given.
 
-The timeline, log, slice and metadata floors branch on one fact each, in one place; services and
-operations do not know versions.  A new version is a new module beside `v9`, and its golden files.
+The timeline, log, slice and metadata packages branch on one fact each, in one place; services and
+operations do not know versions.  A new version is a new module next to `v9`, and its golden files.
 Source: table_format 11, writer_v8_v9 1.
 """
 
@@ -74,6 +74,18 @@ class TableLayout:
     metadata_instants: MetadataInstants
     index_version: int
     checkpoint_key: str
+
+    @property
+    def logs_name_slices(self) -> bool:
+        """Whether a log has the instant of its slice in its name, which then decides to which slice
+        it belongs.  Otherwise the completion time of the write that it is named after does."""
+        return self.log_instant is LogInstant.SLICE
+
+    @property
+    def logs_are_shared(self) -> bool:
+        """Whether a log may have blocks of several writes, so that a rollback adds a command block.
+        Otherwise a rollback deletes the logs of the write."""
+        return self.log_instant is LogInstant.SLICE
 
     def __str__(self) -> str:
         return f"version {self.version}"

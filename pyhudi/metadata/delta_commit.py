@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyhudi._native.hashing import shard_of
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.metadata.elastic.reader import hashes_of
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT
@@ -161,14 +160,12 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
     """The targets of the delta commit at `time`.  Cost: one folder listing per partition."""
     stage = secrets.randbelow(1 << 31)
 
-    by_slice = table.log.layout.log_instant is LogInstant.SLICE
-
     def groups(partition: MetadataPartition) -> tuple[GroupTarget, ...]:
         if partition.path not in table.partitions_listed:
             return ()
         return tuple(
             GroupTarget.of(file_slice, partition, number, stage)
-            if by_slice
+            if table.log.layout.logs_name_slices
             else GroupTarget(partition, number, time, "", (), 1, stage)
             for number, file_slice in enumerate(table.slices(partition))
         )

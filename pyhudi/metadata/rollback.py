@@ -25,7 +25,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import LogFileName, join, new_write_token, parse_data_file
 from pyhudi.formats.log_block import rollback_block
-from pyhudi.layouts.table_layout import LogInstant, MetadataInstants
+from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.compaction import finish_pending
 from pyhudi.metadata.delta_commit import start_delta
 from pyhudi.metadata.elastic.store import is_elastic, remove_undone
@@ -67,7 +67,7 @@ def rollback_metadata(
     _check_not_compacted(table, failed)
     if finish_pending(table, LocalEngine()):
         table = _opened(fs, config, log, timeline)
-    by_command = table.log.layout.log_instant is LogInstant.SLICE
+    by_command = table.log.layout.logs_are_shared
     listed = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).times
     if by_command and at not in listed:  # otherwise a rollback adds no files
         start_delta(table, at).finish_records(_records(log_files))
@@ -182,7 +182,7 @@ def _remove_commit(
     log.unpublish(replace(pending, state=State.COMPLETED))
     commands = {}
     for file_slice in file_slices:
-        if log.layout.log_instant is LogInstant.SLICE:
+        if log.layout.logs_are_shared:
             commands[file_slice] = _command(log.fs, file_slice, failed, at)
         else:
             log.fs.delete(f.path for f in file_slice.logs if f.name.instant == failed)
@@ -195,7 +195,7 @@ def _written_slices(
 ) -> Iterator[tuple[FileSlice, list[str]]]:
     """Slices with blocks of the failed commit, and the paths of the logs that contain them."""
     listing, partitions = StoreListing(log.fs), sorted(config.metadata_partitions)
-    if log.layout.log_instant is LogInstant.WRITE:
+    if not log.layout.logs_are_shared:
         yield from _named_logs(listing.files(partitions), failed)
         return
     view = load_view(log, log.load(), listing, partitions=partitions)
@@ -245,7 +245,7 @@ def _plan(
     log: TimelineLog, slices: list[tuple[FileSlice, list[str]]], failed: InstantTime
 ) -> RollbackPlan:
     """The plan: roll back each slice's logs with a command block, named by path, or delete them."""
-    by_command = log.layout.log_instant is LogInstant.SLICE
+    by_command = log.layout.logs_are_shared
     sizes = {file.path: file.size_bytes for file_slice, _ in slices for file in file_slice.logs}
     removals = (
         Removal(

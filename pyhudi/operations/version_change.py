@@ -14,7 +14,7 @@ from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.secondary.build import recreate_indexes
 from pyhudi.layouts.known import LAYOUTS
-from pyhudi.layouts.table_layout import ArchiveKind, LogInstant, TableLayout
+from pyhudi.layouts.table_layout import ArchiveKind, TableLayout
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.metadata.definitions import (
     add_definition,
@@ -119,7 +119,7 @@ def _execute(
     fs.replace(RECORD, first.record.to_json())
     if first.slices or _has_logs(fs):
         _merge_logs(fs, options, engine)
-    if source.log_instant is LogInstant.WRITE and target.log_instant is LogInstant.SLICE:
+    if not source.logs_name_slices and target.logs_name_slices:
         _remove_logs_of_older_slices(fs, options, engine)
     state = load_state(fs, options.read)
     plan = plan_change(state, options, to)

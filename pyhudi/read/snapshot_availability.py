@@ -12,7 +12,6 @@ from typing import Any
 
 from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.filenames import BaseFileName, parse_data_file
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime, Position
@@ -138,7 +137,7 @@ def _cleaned_slices(
 ) -> dict[FileGroupId, _Cleaned]:
     """For each group, what was deleted of the slices that the reader sees."""
     found: dict[FileGroupId, _Cleaned] = {}
-    by_slice = state.log.layout.log_instant is LogInstant.SLICE
+    by_slice = state.log.layout.logs_name_slices
     done: dict[InstantTime, InstantTime] = {}
     for record in _clean_records(state, until):
         for partition, part in (record.get("partitionMetadata") or {}).items():

@@ -24,7 +24,7 @@ from pyhudi.filenames import (
     join,
     parse_data_file,
 )
-from pyhudi.layouts.table_layout import LogInstant, TableLayout
+from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.records import FileGroupId, InstantTime, is_before_all
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.timeline.instant import WRITES, Action, State
@@ -235,7 +235,7 @@ def build_view(
         file = DataFile(name, partition, info.size_bytes)
         of.setdefault((partition, name.file_id), []).append(file)
     gone = replaced or {}
-    by_name = layout.log_instant is LogInstant.SLICE
+    by_name = layout.logs_name_slices
     groups: dict[FileGroupId, FileGroup] = {}
     for place in bases.keys() | logs.keys():
         group = FileGroupId(*place)

@@ -13,7 +13,6 @@ from contextlib import closing
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.formats.log_file import BlockKind, read_blocks
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import StoreListing
@@ -65,7 +64,7 @@ def _files_by_listing(
     """
     named = {group for group in profile.groups if group.file_id}
     inserts = {stat.partition for stat in profile.stats if not stat.file_id}
-    shares = failed.action is Action.DELTA_COMMIT and log.layout.log_instant is LogInstant.SLICE
+    shares = failed.action is Action.DELTA_COMMIT and log.layout.logs_are_shared
 
     def is_suspect(group: FileGroupId, base_instant: InstantTime) -> bool:
         return shares and (not (named or inserts) or group in named or group.partition in inserts)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from pyhudi.errors import OptionError
 from pyhudi.index.selection import choose_index
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.options import ConcurrencyMode, WriteOptions
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
@@ -35,7 +34,7 @@ def check_mode(fs: FileSystem, config: TableConfig, request: WriteRequest) -> No
 
 
 def _obstacles(fs: FileSystem, config: TableConfig, request: WriteRequest) -> Iterator[str]:
-    if config.layout.log_instant is not LogInstant.WRITE:
+    if config.layout.logs_name_slices:
         yield f"is for tables of version 8 or later; this table has version {config.version}"
     if not config.is_merge_on_read:
         yield "is for merge-on-read tables: writers of base files conflict"

@@ -19,7 +19,6 @@ from pyhudi.errors import UserError
 from pyhudi.index.consistent_hashing import Ring
 from pyhudi.index.secondary.changes import IndexShape
 from pyhudi.keygen.generators import KeyRule, PythonKeys
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.observe.events import observed
 from pyhudi.options import KnownKeys, Options, SchemaMode, WriteOptions
@@ -247,14 +246,14 @@ def write_set(context: WriteContext, planned: PlannedWrite) -> WriteSet:
 
 def _on_top_of(context: WriteContext, planned: PlannedWrite) -> frozenset[InstantTime]:
     """Pending compactions that the write's logs are named after."""
-    if context.state.config.layout.log_instant is not LogInstant.SLICE:
+    if not context.state.config.layout.logs_name_slices:
         return frozenset()
     return frozenset(t.compacting for t in planned.assignment.targets if t.compacting)
 
 
 def _only_logged(context: WriteContext, planned: PlannedWrite) -> frozenset[FileGroupId]:
     """Groups that get logs, where the completion time of a log decides about its slice."""
-    if context.state.config.layout.log_instant is LogInstant.SLICE:
+    if context.state.config.layout.logs_name_slices:
         return frozenset()
     return frozenset(t.group for t in planned.assignment.targets if t.mode is Mode.APPEND)
 

@@ -12,7 +12,6 @@ import pyhudi
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import BaseFileName, LogFileName
 from pyhudi.formats.log_block import delete_block
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.options import CompactionOptions, Options, parse_options
 from pyhudi.planning.compaction import compactable, compaction_plan
 from pyhudi.read.table_snapshot import load_state
@@ -103,7 +102,7 @@ def test_logs_written_during_a_planned_compaction_lie_on_top_of_it(tmp_path: Pat
     table.delete(keys=["k10"])
     before = everything(table)
     names = {str(log.name) for s in table.file_slices() for log in s.logs}
-    by_slice = table.config.layout.log_instant is LogInstant.SLICE
+    by_slice = table.config.layout.logs_name_slices
     assert (sum(planned in name for name in names) >= 2) is by_slice, names
     report = table.compact()
     assert report.instants == (planned,)

@@ -18,7 +18,6 @@ from pyhudi.formats.log_file import BlockKind
 from pyhudi.formats.nested_fields import root_of, values_at
 from pyhudi.formats.record_positions import RecordPositions
 from pyhudi.index.contract import UNKNOWN
-from pyhudi.layouts.table_layout import LogInstant
 from pyhudi.merge.column_merge import wanting
 from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.options import LogFormat
@@ -247,7 +246,7 @@ def next_log(plan: FilePlan, slice_: FileSlice, compacting: InstantTime | None) 
     """
     base_file = str(slice_.base.name) if slice_.base else ""
     names = tuple(str(log.name) for log in slice_.logs)
-    if plan.layout.log_instant is LogInstant.SLICE:
+    if plan.layout.logs_name_slices:
         instant, version = append_position(slice_, compacting)
         return LogPlace(slice_.file_id, instant, version, instant, base_file, names)
     if plan.cdc is not None:  # readers of changes find the slice before the log by these names
