@@ -8,9 +8,10 @@ executors.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, Protocol, TypeVar
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -65,4 +66,31 @@ def _results(pool: ThreadPoolExecutor, task: Callable[[_T], _R], items: Iterable
         raise
 
 
-__all__ = ["Engine", "LocalEngine"]
+def run_ahead(
+    task: Callable[[_T], _R], items: Iterable[_T], *, ahead: int, label: str
+) -> Iterator[_R]:
+    """Results of `task` in order, in threads of this process, as far `ahead` of the consumer."""
+    waiting: deque[Future[_R]] = deque()
+    with ThreadPoolExecutor(ahead, thread_name_prefix=f"pyhudi-{label}") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(task, item))
+                if len(waiting) > ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+LOCAL: Final = LocalEngine()
+"""The engine of callers that pass none."""
+
+
+def in_process(engine: Engine, *, is_small: bool) -> Engine:
+    """Where to run tasks: in this process if they are small, as a job of Spark costs more."""
+    return LOCAL if is_small and not engine.shares_memory else engine
+
+
+__all__ = ["LOCAL", "Engine", "LocalEngine", "in_process", "run_ahead"]

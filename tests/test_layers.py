@@ -63,6 +63,19 @@ def test_names_of_the_public_api_are_not_used_from_below() -> None:
     assert not breaches, "\n".join(breaches)
 
 
+def test_engines_are_passed_down_from_the_api() -> None:
+    """So that work runs where the caller's engine runs it, and in one thread if it says so."""
+    breaches = [
+        f"{path}:{node.lineno}"
+        for path, here, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in ("LocalEngine", "SparkEngine")
+        if here != "engine" and LAYER[here] < LAYER["api"]
+    ]
+    assert not breaches, "\n".join(breaches)
+
+
 def test_only_the_spark_package_knows_spark() -> None:
     breaches = [
         f"{path}:{line}: {name}"

@@ -260,7 +260,7 @@ class TableIndex:
         index, or where another index needs it.
         """
         return metadata_indexes.drop_index(
-            self._fs, self._options, required_text(name, "name"), dry_run=dry_run
+            self._fs, self._options, self._engine, required_text(name, "name"), dry_run=dry_run
         )
 
     def list(self) -> pa.Table:

@@ -86,7 +86,7 @@ class ServiceVerbs:
         planned.  Raises UserError for a copy-on-write table."""
         if dry_run:
             return table_services.preview_compaction(self._state(), self._options)
-        return table_services.schedule_compaction(self._fs, self._options)
+        return table_services.schedule_compaction(self._fs, self._options, self._engine)
 
     def unschedule_compaction(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
         """Cancel a pending compaction plan, and remove files written by a crashed attempt.
@@ -96,7 +96,12 @@ class ServiceVerbs:
         while a write that began after the plan is pending.
         """
         return table_services.unschedule_plan(
-            self._fs, self._options, instant, frozenset({Action.COMPACTION}), dry_run=dry_run
+            self._fs,
+            self._options,
+            self._engine,
+            instant,
+            frozenset({Action.COMPACTION}),
+            dry_run=dry_run,
         )
 
     def unschedule_clustering(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
@@ -107,7 +112,7 @@ class ServiceVerbs:
         """
         actions = REPLACEMENTS
         return table_services.unschedule_plan(
-            self._fs, self._options, instant, actions, dry_run=dry_run
+            self._fs, self._options, self._engine, instant, actions, dry_run=dry_run
         )
 
     def cluster(
@@ -170,7 +175,7 @@ class ServiceVerbs:
         check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
             return table_services.preview_clustering(self._state(), requested)
-        return table_services.schedule_clustering(self._fs, requested)
+        return table_services.schedule_clustering(self._fs, requested, self._engine)
 
     def expire_partitions(self, *, dry_run: bool = False) -> ExpiryReport:
         """Delete the partitions that were last written (or created:
@@ -217,7 +222,7 @@ class ServiceVerbs:
         """
         if dry_run:
             return describe_archival(self._state(), self._options)
-        return table_services.archive(self._fs, self._options)
+        return table_services.archive(self._fs, self._options, self._engine)
 
     @property
     def archived_timeline(self) -> Timeline:
@@ -233,7 +238,9 @@ class ServiceVerbs:
         """
         if dry_run:
             return rollback_restore.rollback_plan(self._state(), required_text(instant, "instant"))
-        return rollback_restore.rollback(self._fs, self._options, required_text(instant, "instant"))
+        return rollback_restore.rollback(
+            self._fs, self._options, self._engine, required_text(instant, "instant")
+        )
 
     def savepoint(
         self, comment: str = "", instant: str | None = None, *, dry_run: bool = False
@@ -248,7 +255,7 @@ class ServiceVerbs:
         instant = text_of(instant, "instant")
         if dry_run:
             return rollback_restore.savepoint_plan(self._state(), comment, instant)
-        return rollback_restore.savepoint(self._fs, self._options, comment, instant)
+        return rollback_restore.savepoint(self._fs, self._options, self._engine, comment, instant)
 
     def savepoints(self) -> list[Savepoint]:
         """The table's savepoints, oldest first."""
@@ -261,7 +268,7 @@ class ServiceVerbs:
         if dry_run:
             return rollback_restore.saved_at(self._state(), required_text(instant, "instant"))
         return rollback_restore.delete_savepoint(
-            self._fs, self._options, required_text(instant, "instant")
+            self._fs, self._options, self._engine, required_text(instant, "instant")
         )
 
     def restore(self, instant: str, *, dry_run: bool = False) -> RestoreReport:
@@ -275,7 +282,9 @@ class ServiceVerbs:
         """
         if dry_run:
             return rollback_restore.restore_plan(self._state(), required_text(instant, "instant"))
-        return rollback_restore.restore(self._fs, self._options, required_text(instant, "instant"))
+        return rollback_restore.restore(
+            self._fs, self._options, self._engine, required_text(instant, "instant")
+        )
 
     def upgrade(
         self,

@@ -138,8 +138,9 @@ def create_table(
         functions,
     )
     checked = agreed(parsed, config_of(table))
-    create(fs, table)
-    return Table(fs, options=checked, engine=engine or LocalEngine(), functions=functions)
+    engine = engine or LocalEngine()
+    create(fs, table, engine)
+    return Table(fs, options=checked, engine=engine, functions=functions)
 
 
 def doctor(

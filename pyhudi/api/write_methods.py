@@ -309,7 +309,7 @@ class WritingVerbs(IngestVerbs):
 
     def discard(self, instant: str) -> WriteReport:
         """Roll back a write with `publish=False`.  Raises UserError if there is none."""
-        return discard_deferred(self._fs, instant, self._options.write)
+        return discard_deferred(self._fs, instant, self._options.write, self._engine)
 
     def unpublished(self) -> list[str]:
         """Instants of unpublished writes.  While there is one, pyhudi begins no other."""

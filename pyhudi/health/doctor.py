@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pyhudi.engine import Engine
+from pyhudi.engine import LOCAL, Engine
 from pyhudi.errors import (
     CorruptFileError,
     FileMissingError,
@@ -56,7 +56,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def examine(fs: FileSystem, *, quick: bool = False, engine: Engine | None = None) -> Diagnosis:
+def examine(fs: FileSystem, *, quick: bool = False, engine: Engine = LOCAL) -> Diagnosis:
     """Diagnose the table at `fs`; an empty diagnosis means a healthy table.
 
     quick: do not verify the record index against the keys, which reads one column of the table, and
@@ -89,7 +89,7 @@ def examine_inventory(inventory: TableInventory, *, quick: bool, engine: Engine)
 
 
 def _examined(
-    inventory: TableInventory, findings: list[Finding], *, quick: bool, engine: Engine | None
+    inventory: TableInventory, findings: list[Finding], *, quick: bool, engine: Engine
 ) -> Diagnosis:
     for check in CHECKS:
         findings += _found(check, inventory)

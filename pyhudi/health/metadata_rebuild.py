@@ -33,7 +33,6 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.rebuild import REBUILT, RebuildRequest, rebuild_metadata_table
 from pyhudi.metadata.record_index.by_partition import defined_by_partition, stored_group_counts
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_version, maintainable
 from pyhudi.options import Heartbeats, Options, ReadOptions
 from pyhudi.read.file_slice import SliceSpec, read_slice
@@ -68,7 +67,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     stated = config.metadata_partitions or _partitions_present(fs)
     listed = maintainable(config, stated)
     log = timeline_log(fs, config)
-    config = _roll_back(fs, config, log, options.write.concurrency.heartbeats)
+    config = _roll_back(fs, config, log, options.write.concurrency.heartbeats, engine)
     shards = None
     by_partition = by_partition and RECORD_INDEX.path in listed
     if RECORD_INDEX.path in listed and not by_partition:
@@ -132,7 +131,7 @@ def _rebuildable(fs: FileSystem) -> TableConfig:
 
 
 def _roll_back(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats
+    fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats, engine: Engine
 ) -> TableConfig:
     """Roll back failed writes, with the rollback of the metadata table where that is possible.
 
@@ -140,17 +139,11 @@ def _roll_back(
     rebuild is complete, it would contain what was rolled back.
     """
     try:
-        roll_back_failed(
-            fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
-        )
+        roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
     except DAMAGED:
         config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
-        roll_back_failed(fs, config, log, metadata_rollback=_no_metadata, heartbeats=heartbeats)
+        roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
     return config
-
-
-def _no_metadata(*_: object, **__: object) -> None:
-    """No rollback of the metadata table, which is rebuilt from the store."""
 
 
 def _partitions_present(fs: FileSystem) -> frozenset[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from pyhudi.engine import Engine, LocalEngine
+from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, join, parse_data_file
 from pyhudi.health.data_files import check_files, check_present, paths_being_cleaned
@@ -47,7 +47,7 @@ from pyhudi.timeline.instant import Instant
 
 
 def check_metadata(
-    inventory: TableInventory, *, with_keys: bool = True, engine: Engine | None = None
+    inventory: TableInventory, *, with_keys: bool = True, engine: Engine
 ) -> Iterator[Finding]:
     """All problems of the metadata table; none if the table has no metadata table.
 
@@ -95,8 +95,8 @@ def check_metadata(
         yield from _check_listing(inventory, metadata)
         yield from _check_facts(inventory, metadata)
         if with_keys and RECORD_INDEX.path in metadata.partitions_listed:
-            yield from _check_keys(inventory, metadata, engine or LocalEngine())
-            yield from _check_secondary(inventory, metadata, engine or LocalEngine())
+            yield from _check_keys(inventory, metadata, engine)
+            yield from _check_secondary(inventory, metadata, engine)
     except (CorruptFileError, FileMissingError) as broken:
         path = broken.facts.get("path") or METADATA_TABLE
         yield _broken(str(path), "the metadata table cannot be read", broken.what)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from pyhudi.engine import Engine, LocalEngine
+from pyhudi.engine import LOCAL, Engine
 from pyhudi.errors import (
     IndexNotReadyError,
     PyhudiError,
@@ -42,7 +42,6 @@ from pyhudi.health.replaced_groups import take_out_again
 from pyhudi.health.timeline_checks import sound_properties
 from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.metadata.rebuild import finish_swap
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.rollback_restore import end_cleans
 from pyhudi.options import Options
 from pyhudi.records import InstantTime
@@ -128,7 +127,7 @@ def execute_repair(
     fs: FileSystem,
     *,
     options: Options | None = None,
-    engine: Engine | None = None,
+    engine: Engine = LOCAL,
     dry_run: bool = False,
     allow_loss: bool = False,
 ) -> RepairReport:
@@ -141,9 +140,9 @@ def execute_repair(
     in the report.
     """
     check_is_table(fs)
-    settings, runner = options or Options(), engine or LocalEngine()
+    settings = options or Options()
     if dry_run:
-        found = examine(fs)
+        found = examine(fs, engine=engine)
         return RepairReport(fs.url, plan_repair(found, allow_loss=allow_loss), found.findings, True)
     done: list[Step] = []
     notes: list[str] = []
@@ -151,7 +150,7 @@ def execute_repair(
         when = format_instant(system_clock(), None)
         tried: set[tuple[Step, ...]] = set()
         for _ in range(len(RepairAction)):  # one repair can reveal the next problem
-            steps = plan_repair(examine(fs), allow_loss=allow_loss)
+            steps = plan_repair(examine(fs, engine=engine), allow_loss=allow_loss)
             kinds = (tuple(group) for _, group in groupby(steps, key=lambda step: step.repair))
             same_kind = next((kind for kind in kinds if kind not in tried), None)
             if same_kind is None:  # the same steps again would not help
@@ -159,14 +158,14 @@ def execute_repair(
             if same_kind[0].repair is RepairAction.FINISH:  # takes the lock itself
                 break
             done += same_kind
-            notes += _execute(fs, same_kind, settings, runner, when)
+            notes += _execute(fs, same_kind, settings, engine, when)
             tried.add(same_kind)
-        left = examine(fs)
+        left = examine(fs, engine=engine)
     services = [s for s in plan_repair(left) if s.repair is RepairAction.FINISH]
     if services:
-        notes += _finish(fs, settings)
+        notes += _finish(fs, settings, engine)
         done += services
-        left = examine(fs)
+        left = examine(fs, engine=engine)
     steps_done, distinct_notes = tuple(dict.fromkeys(done)), tuple(dict.fromkeys(notes))
     return RepairReport(fs.url, steps_done, left.findings, notes=distinct_notes)
 
@@ -198,16 +197,16 @@ def _execute(
                 notes += _roll_back(fs, options, engine)
             case _:
                 # notes of the repairs before one that fails stay in the list
-                notes.extend(_repair_files(fs, steps, options, when))
+                notes.extend(_repair_files(fs, steps, options, engine, when))
     except PyhudiError as refused:
         notes.append(f"{steps[0].repair.value}: {refused}")
     return notes
 
 
-def _finish(fs: FileSystem, options: Options) -> list[str]:
+def _finish(fs: FileSystem, options: Options, engine: Engine) -> list[str]:
     """Finish pending cleans and restores; a note where another process runs one."""
     try:
-        end_cleans(fs, options, "repair")
+        end_cleans(fs, options, engine, "repair")
     except PyhudiError as refused:
         return [f"{RepairAction.FINISH.value}: {refused}"]
     return []
@@ -234,12 +233,12 @@ def _state_archive_folder(fs: FileSystem) -> None:
 
 
 def _repair_files(
-    fs: FileSystem, steps: Sequence[Step], options: Options, when: str
+    fs: FileSystem, steps: Sequence[Step], options: Options, engine: Engine, when: str
 ) -> Iterator[str]:
     """Repair the files of steps of one kind; one note per repair that has one, as it is done."""
     inventory = TableInventory.of(fs, load_config(fs))
     if steps[0].repair is RepairAction.QUARANTINE:
-        undone = _roll_back_damaged(inventory, steps, options)
+        undone = _roll_back_damaged(inventory, steps, options, engine)
         yield from undone.notes
         if undone.is_done:
             return
@@ -270,7 +269,7 @@ def _roll_back(fs: FileSystem, options: Options, engine: Engine) -> list[str]:
     try:
         config = finish_swap(fs, config)
         roll_back_failed(
-            fs, config, timeline_log(fs, config), metadata_rollback=rollback_metadata,
+            fs, config, timeline_log(fs, config), engine=engine,
             heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
     except DAMAGED as why:
@@ -289,7 +288,7 @@ class _Undone:
 
 
 def _roll_back_damaged(
-    inventory: TableInventory, steps: Sequence[Step], options: Options
+    inventory: TableInventory, steps: Sequence[Step], options: Options, engine: Engine
 ) -> _Undone:
     """Roll back the newest commit if all damaged files are its own."""
     newest = inventory.timeline.commits.last
@@ -302,7 +301,7 @@ def _roll_back_damaged(
     try:
         roll_back_newest(
             inventory.fs, inventory.config, inventory.log, newest.time,
-            metadata_rollback=rollback_metadata, heartbeats=options.write.concurrency.heartbeats,
+            engine=engine, heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
     except (UserError, PyhudiError) as refused:
         note = f"commit {newest.time} could not be rolled back: {refused.what}"

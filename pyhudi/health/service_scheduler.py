@@ -153,7 +153,7 @@ def _rollback(state: TableState, fs: FileSystem, options: Options, engine: Engin
     times = ", ".join(instant.time for instant in failed)
 
     def act() -> str:
-        with open_locked(fs, options, "services"):
+        with open_locked(fs, options, engine, "services"):
             return f"rolled back {times}"
 
     return _Due("rollback", bool(failed), _crashed(failed), act)
@@ -202,7 +202,7 @@ def _clean(fs: FileSystem, options: Options, engine: Engine) -> str:
 
 
 def _archive(fs: FileSystem, options: Options, engine: Engine) -> str:
-    report = table_services.archive(fs, options)
+    report = table_services.archive(fs, options, engine)
     return f"archived {len(report.instants)} instants" + (
         f", more are blocked by {report.held_by}" if report.held_by else ""
     )

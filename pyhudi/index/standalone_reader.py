@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyhudi.engine import Engine, LocalEngine
+from pyhudi.engine import LOCAL, Engine
 from pyhudi.errors import IndexNotReadyError, UserError
 from pyhudi.keygen.generators import KeyRule
 from pyhudi.keygen.key_generator_config import is_encoding_open, key_rule
@@ -41,7 +41,7 @@ def open_index(
     *,
     storage_options: Mapping[str, Any] | None = None,
     max_age_seconds: float = 0.0,
-    engine: Engine | None = None,
+    engine: Engine = LOCAL,
 ) -> OpenIndex:
     """The record index of the table at a path or URL.
 
@@ -55,7 +55,7 @@ def open_index(
             "max_age_seconds must be a non-negative number", max_age_seconds=max_age_seconds
         )
     fs = locate(path, storage_options=storage_options)
-    return OpenIndex(fs, max_age_seconds=max_age_seconds, engine=engine or LocalEngine())
+    return OpenIndex(fs, max_age_seconds=max_age_seconds, engine=engine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
+from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
 from pyhudi.metadata.elastic.reader import hashes_of
@@ -218,7 +219,7 @@ def shard_targets_of(
     )
 
 
-def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
+def start_delta(table: MetadataTable, time: InstantTime, engine: Engine) -> MetadataCommit:
     """Begin the delta commit at `time`, or resume it if it has begun but not completed."""
     targets = log_targets(table, time)
     log = table.log
@@ -226,16 +227,19 @@ def start_delta(table: MetadataTable, time: InstantTime) -> MetadataCommit:
     instant = begun[0] if begun else log.request_at(time, Action.DELTA_COMMIT)
     if instant.state is State.REQUESTED:
         instant = log.start(instant)
-    return MetadataCommit(table, instant, targets)
+    return MetadataCommit(table, instant, targets, engine)
 
 
 class MetadataCommit:
     """A delta commit of the metadata table that has begun."""
 
-    def __init__(self, table: MetadataTable, inflight: Instant, targets: Targets) -> None:
+    def __init__(
+        self, table: MetadataTable, inflight: Instant, targets: Targets, engine: Engine
+    ) -> None:
         self._table = table
         self._inflight = inflight
         self._targets = targets
+        self._engine = engine
         self._records = records_of(table.config.layout.index_version)
 
     def shard_targets(self) -> tuple[ShardTarget, ...]:
@@ -302,8 +306,8 @@ class MetadataCommit:
         dropped = tuple(dropped_partitions)
         changed = FileChanges(self._inflight.time, stats, gone, dropped)
         of_files = {
-            **index_changes(self._table, changed),
-            **expression_changes(self._table, changed),
+            **index_changes(self._table, changed, self._engine),
+            **expression_changes(self._table, changed, self._engine),
         }
         written = [
             *(

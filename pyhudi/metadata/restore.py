@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
+from pyhudi.engine import Engine
 from pyhudi.filenames import archive_number, parse_data_file
 from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.bootstrap import stored_files
@@ -193,7 +194,13 @@ def _result(undone: list[Instant], at: InstantTime) -> dict[str, Any]:
 
 
 def agree_with_store(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, timeline: Timeline, *, at: InstantTime
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    timeline: Timeline,
+    *,
+    at: InstantTime,
+    engine: Engine,
 ) -> None:
     """Write the differences between the store and `files` to `files`.  May be repeated.
 
@@ -206,12 +213,12 @@ def agree_with_store(
         records = _differences(table, stored_files(fs, timeline))
         if records:
             time = table.log.new_time(after=timeline.newest_time)
-            start_delta(table, time).finish_records(records)
+            start_delta(table, time, engine).finish_records(records)
         return
     time = suffixed(at, RESTORE)
     if any(i.time == time and i.is_completed for i in table.timeline):
         return
-    start_delta(table, time).finish_records(_differences(table, stored_files(fs, timeline)))
+    start_delta(table, time, engine).finish_records(_differences(table, stored_files(fs, timeline)))
 
 
 def _differences(table: MetadataTable, stored: dict[str, FileMap]) -> dict[str, FileMap]:

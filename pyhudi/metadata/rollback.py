@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import LogFileName, join, new_write_token, parse_data_file
 from pyhudi.formats.log_block import rollback_block
@@ -55,6 +55,7 @@ def rollback_metadata(
     failed: Instant,
     at: InstantTime,
     log_files: Mapping[str, Mapping[str, int]],
+    engine: Engine,
 ) -> None:
     """Apply the data table's rollback at `at` of the instant `failed`.  May be repeated.
 
@@ -65,19 +66,19 @@ def rollback_metadata(
     """
     table = _opened(fs, config, log, timeline)
     _check_not_compacted(table, failed)
-    if finish_pending(table, LocalEngine()):
+    if finish_pending(table, engine):
         table = _opened(fs, config, log, timeline)
     by_command = table.log.layout.logs_are_shared
     listed = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).times
     if by_command and at not in listed:  # otherwise a rollback adds no files
-        start_delta(table, at).finish_records(_records(log_files))
+        start_delta(table, at, engine).finish_records(_records(log_files))
     own_at = suffixed(at, ROLLBACK) if by_command else at
     undo_delta_commit(config, table.log, failed.time, own_at)
     if is_elastic(config):
         remove_undone(fs, [failed.time])
 
 
-def finish_rollbacks(config: TableConfig, table: MetadataTable) -> MetadataTable:
+def finish_rollbacks(config: TableConfig, table: MetadataTable, engine: Engine) -> MetadataTable:
     """Roll back delta commits that no process will complete, and finish interrupted rollbacks.
 
     A pending delta commit whose data instant is also pending is skipped: it is rolled back with
@@ -86,7 +87,7 @@ def finish_rollbacks(config: TableConfig, table: MetadataTable) -> MetadataTable
     log = table.log
     if not table.timeline.pending:
         return table
-    finish_pending(table, LocalEngine())
+    finish_pending(table, engine)
     for pending in table.timeline.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT):
         target = log.plan(pending, target_of)
         if target is None:

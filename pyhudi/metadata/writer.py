@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi._native.keys import KeyTable, argsort, is_strictly_sorted, latest
-from pyhudi.engine import Engine, LocalEngine
+from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.compaction import check_bounded, run_services
@@ -137,7 +137,7 @@ def begin_metadata(
     instant: Instant,
     *,
     compact_after: int,
-    engine: Engine | None = None,
+    engine: Engine,
 ) -> MetadataCommit:
     """Begin the delta commit of a requested data instant.
 
@@ -157,10 +157,10 @@ def begin_metadata(
         raise missing_metadata(fs)
     if not table.is_up_to_date:
         raise outdated_metadata(fs)
-    table = finish_rollbacks(config, table)
-    table = run_services(table, compact_after=compact_after, engine=engine or LocalEngine())
+    table = finish_rollbacks(config, table, engine)
+    table = run_services(table, compact_after=compact_after, engine=engine)
     check_bounded(table.timeline, timeline, instant)
-    return start_delta(table, instant.time)
+    return start_delta(table, instant.time, engine)
 
 
 __all__ = [

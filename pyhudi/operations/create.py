@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import LOCAL, Engine
 from pyhudi.errors import UserError
 from pyhudi.filenames import HOODIE
 from pyhudi.index.maintenance.partitioned_build import check_partitionable, create_partitioned
@@ -18,7 +18,7 @@ from pyhudi.write.table_creation import NewTable as NewTable
 from pyhudi.write.table_creation import config_of
 
 
-def create(fs: FileSystem, table: NewTable) -> TableConfig:
+def create(fs: FileSystem, table: NewTable, engine: Engine = LOCAL) -> TableConfig:
     """Create an empty table with its index.  Raises UserError if a table already exists."""
     config = config_of(table)
     records = needed_record_index(table.index, table.options)
@@ -44,4 +44,4 @@ def create(fs: FileSystem, table: NewTable) -> TableConfig:
         )
         if by_partition:
             config = create_partitioned(fs, config, Timeline())
-        return with_facts(fs, config, table.options, LocalEngine())
+        return with_facts(fs, config, table.options, engine)

@@ -65,7 +65,7 @@ class HBaseRebuild:
         buckets: int | None,
         progress: ReportProgress,
     ) -> IndexRebuild:
-        with alone(fs, options, "rebuild index") as state:
+        with alone(fs, options, engine, "rebuild index") as state:
             store = hbase.open_hbase(state, options.write.index_rules.hbase, engine)
             entries = hbase.put_groups(state, store, None)
             slices = len(state.view().latest_slices())
@@ -90,7 +90,7 @@ class RocksDBRebuild:
         first, report = self._planned(load_state(fs, options.read), options, buckets)
         gather_keys(first, engine, progress)
         rules = options.write.index_rules.rocksdb
-        with alone(fs, options, "rebuild index") as state, key_spill(fs, engine) as staging:
+        with alone(fs, options, engine, "rebuild index") as state, key_spill(fs, engine) as staging:
             opening = rocksdb.StoreOpening(
                 rules, staging, report.buckets, publishes=True, progress=progress
             )
@@ -162,7 +162,7 @@ def repair_store_plan(
 
 def repair_faults(fs: FileSystem, options: Options, engine: Engine, kind: IndexKind) -> IndexRepair:
     """Catch up with the table, check the index and repair it, under the table's lock."""
-    with alone(fs, options, "repair index") as state, key_spill(fs, engine) as staging:
+    with alone(fs, options, engine, "repair index") as state, key_spill(fs, engine) as staging:
         began = time.monotonic()
         buckets = rocksdb.bucket_count_of(state, options.write.index_rules.rocksdb)
         opening = Opening(options.write.index_rules, staging, engine, buckets, publishes=True)

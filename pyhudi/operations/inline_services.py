@@ -168,7 +168,7 @@ def _compact(table: _Table) -> Iterable[str]:
 
 
 def _schedule_compaction(table: _Table) -> Iterable[str]:
-    planned = schedule_compaction(table.fs, table.options)
+    planned = schedule_compaction(table.fs, table.options, table.engine)
     if planned is not None:
         yield f"compaction {planned} is planned"
 
@@ -193,7 +193,7 @@ def _cluster(table: _Table) -> Iterable[str]:
 
 
 def _schedule_clustering(table: _Table) -> Iterable[str]:
-    planned = schedule_clustering(table.fs, table.options)
+    planned = schedule_clustering(table.fs, table.options, table.engine)
     if planned is not None:
         yield f"clustering {planned} is planned"
 
@@ -206,7 +206,7 @@ def _clean(table: _Table) -> Iterable[str]:
 
 
 def _archive(table: _Table) -> Iterable[str]:
-    done = archive(table.fs, table.options)
+    done = archive(table.fs, table.options, table.engine)
     if done.instants:
         yield f"archived {len(done.instants)} instants"
 

@@ -31,17 +31,19 @@ def create_index(
         state = load_state(fs, options.read)
         check_writable(state.config)
         return request.plan(state)
-    with alone(fs, options, "create index") as state:
+    with alone(fs, options, engine, "create index") as state:
         return request.build(state, engine)
 
 
-def drop_index(fs: FileSystem, options: Options, name: str, *, dry_run: bool = False) -> str:
+def drop_index(
+    fs: FileSystem, options: Options, engine: Engine, name: str, *, dry_run: bool = False
+) -> str:
     """Remove an index; returns its metadata partition."""
     if dry_run:
         state = load_state(fs, options.read)
         check_version(state.config)
         return index_to_remove(state, name)
-    with open_locked(fs, options, "drop index") as state:
+    with open_locked(fs, options, engine, "drop index") as state:
         check_version(state.config)
         partition = index_to_remove(state, name)
         remove_index(state, partition)

@@ -136,7 +136,8 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     log = timeline_log(fs, config)
     timeline = log.load()
     check_none_deferred(fs, timeline)
-    recovered = roll_back_crashed(fs, config, log, timeline, request.options.write)
+    options = request.options.write
+    recovered = roll_back_crashed(fs, config, log, timeline, options, request.engine)
     sweep(fs)
     if request.advance is not None:
         request.advance.check(log, _archive(fs, config))

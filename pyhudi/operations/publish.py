@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats, WriteOptions
 from pyhudi.read.metadata_freshness import TrustedListing, trusted_metadata
 from pyhudi.read.table_snapshot import TableState
@@ -48,14 +48,16 @@ def publish_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteR
     return WriteReport.from_dict({**deferred.report, **stated})
 
 
-def discard_deferred(fs: FileSystem, time: str, options: WriteOptions) -> WriteReport:
+def discard_deferred(
+    fs: FileSystem, time: str, options: WriteOptions, engine: Engine
+) -> WriteReport:
     """Roll back a deferred write.  Raises UserError if there is none."""
     with TableLock(fs, purpose="discard", wait_seconds=options.lock_seconds, rules=options.lock):
         config = load_config(fs)
         check_table(config)
         done = _discard(
             fs, config, timeline_log(fs, config), InstantTime(time),
-            options.concurrency.heartbeats,
+            engine, options.concurrency.heartbeats,
         )  # fmt: skip
     return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
@@ -124,13 +126,12 @@ def _discard(
     config: TableConfig,
     log: TimelineLog,
     time: InstantTime,
+    engine: Engine,
     heartbeats: Heartbeats | None = None,
 ) -> list[RolledBack]:
     """Roll back a deferred write.  Raises UserError if there is none at `time`."""
     forget_deferred(fs, _find(fs, log.load(), time))
-    return roll_back_failed(
-        fs, config, log, metadata_rollback=rollback_metadata, heartbeats=heartbeats
-    )
+    return roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
 
 
 def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:

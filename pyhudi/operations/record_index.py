@@ -81,7 +81,7 @@ def compare(
 
 def repair_index(fs: FileSystem, options: Options, engine: Engine) -> IndexRepair:
     """Check the index and repair wrong entries, under the table's lock."""
-    with alone(fs, options, "repair index") as state, key_spill(fs, engine) as store:
+    with alone(fs, options, engine, "repair index") as state, key_spill(fs, engine) as store:
         check_repairable(state)
         began = time.monotonic()
         checks = check_index(state, engine, store)
@@ -155,7 +155,7 @@ def rebuild_index(
     until = began + options.write.lock_seconds
     while True:
         try:
-            with alone(fs, options, "rebuild index") as now:
+            with alone(fs, options, engine, "rebuild index") as now:
                 target = _index_target(now, options, kind, buckets)
                 count = target.hash.count
                 if target.rule is None:
@@ -198,7 +198,7 @@ def _rebuild_by_partition(
 ) -> IndexRebuild:
     """Build an index by partition, under the lock.  buckets: of each partition."""
     began = time.monotonic()
-    with alone(fs, options, "rebuild index") as now:
+    with alone(fs, options, engine, "rebuild index") as now:
         _by_partition(now, IndexKind.PARTITIONED_RECORD)
         before, known = sum(_group_counts(now).values()), _requested(now, buckets)
         counts = planned_counts(now, options.write, known)

@@ -7,12 +7,11 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import Engine
 from pyhudi.errors import WriteConflictError
 from pyhudi.index.hbase.hbase_index import request_reread
 from pyhudi.index.selection import shadow_kinds
 from pyhudi.index.watermark import touched_groups
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.table_services import alone
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -56,17 +55,17 @@ class RollbackReport(Report):
     notes: tuple[str, ...] = ()
 
 
-def rollback(fs: FileSystem, options: Options, instant: str) -> RollbackReport:
+def rollback(fs: FileSystem, options: Options, engine: Engine, instant: str) -> RollbackReport:
     """Undo the newest completed commit."""
-    end_cleans(fs, options, "rollback")
-    with alone(fs, options, "rollback") as state:
+    end_cleans(fs, options, engine, "rollback")
+    with alone(fs, options, engine, "rollback") as state:
         _check_no_clean(state)
         _reread_hbase(state, options, {InstantTime(instant)})
         done = roll_back_newest(
-            fs, state.config, state.log, InstantTime(instant), metadata_rollback=rollback_metadata,
+            fs, state.config, state.log, InstantTime(instant), engine=engine,
             heartbeats=options.write.concurrency.heartbeats,
         )  # fmt: skip
-        _sync_hbase(fs, options)
+        _sync_hbase(fs, options, engine)
     return RollbackReport(
         undone=done.failed.time,
         instant=done.at,
@@ -91,13 +90,13 @@ def _removed(plans: Sequence[RollbackPlan]) -> tuple[tuple[str, ...], int]:
     return deleted, sum(1 for removal in removals if removal.logs)
 
 
-def end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
+def end_cleans(fs: FileSystem, options: Options, engine: Engine, purpose: str) -> None:
     """End pending cleans, which would delete files that the caller restores; finish restores.
 
     A clean that has not started is removed; one that a crashed process started is finished.
     Raises WriteConflictError for one that is running.
     """
-    with alone(fs, options, purpose) as state, ExitStack() as beats:
+    with alone(fs, options, engine, purpose) as state, ExitStack() as beats:
         begun = []
         for clean in pending_cleans(state.timeline):
             beat = claim_clean(state, clean, options)
@@ -111,7 +110,7 @@ def end_cleans(fs: FileSystem, options: Options, purpose: str) -> None:
         if begun:
             beats.pop_all()
     for clean, beat in begun:
-        execute_clean(state, clean, beat, options)
+        execute_clean(state, clean, beat, options, engine)
 
 
 def _check_no_clean(state: TableState) -> None:
@@ -127,9 +126,11 @@ def _clean_running(clean: Instant) -> WriteConflictError:
     )
 
 
-def savepoint(fs: FileSystem, options: Options, comment: str, instant: str | None) -> Savepoint:
+def savepoint(
+    fs: FileSystem, options: Options, engine: Engine, comment: str, instant: str | None
+) -> Savepoint:
     """Retain the snapshot at a commit (None: the newest)."""
-    with alone(fs, options, "savepoint") as state:
+    with alone(fs, options, engine, "savepoint") as state:
         return create_savepoint(state, comment, None if instant is None else InstantTime(instant))
 
 
@@ -143,26 +144,26 @@ def saved_at(state: TableState, instant: str) -> Savepoint:
     return replace(savepoint_at(state, InstantTime(instant)), dry_run=True)
 
 
-def delete_savepoint(fs: FileSystem, options: Options, instant: str) -> Savepoint:
+def delete_savepoint(fs: FileSystem, options: Options, engine: Engine, instant: str) -> Savepoint:
     """Remove a savepoint.  Raises UserError if there is none."""
-    with alone(fs, options, "delete savepoint") as state:
+    with alone(fs, options, engine, "delete savepoint") as state:
         saved = savepoint_at(state, InstantTime(instant))
         remove_savepoint(state.log, state.timeline, InstantTime(instant))
         return saved
 
 
-def restore(fs: FileSystem, options: Options, instant: str) -> RestoreReport:
+def restore(fs: FileSystem, options: Options, engine: Engine, instant: str) -> RestoreReport:
     """Undo everything after a commit."""
-    end_cleans(fs, options, "restore")
-    with alone(fs, options, "restore") as state:
+    end_cleans(fs, options, engine, "restore")
+    with alone(fs, options, engine, "restore") as state:
         _check_no_writers(state, options)
         _check_no_clean(state)
         planned = write_restore_plan(state, InstantTime(instant))
         if planned is None:
             return RestoreReport(instant, notes=("nothing was written after it",))
         _reread_hbase(state, options, {i.time for i in state.timeline if i.time > instant})
-        report = execute_restore(fs, state.config, state.log, planned)
-        _sync_hbase(fs, options)
+        report = execute_restore(fs, state.config, state.log, planned, engine)
+        _sync_hbase(fs, options, engine)
         return report
 
 
@@ -175,11 +176,11 @@ def _reread_hbase(state: TableState, options: Options, times: AbstractSet[Instan
         request_reread(state.fs, undone[-1].time, touched_groups(state.log, undone))
 
 
-def _sync_hbase(fs: FileSystem, options: Options) -> None:
+def _sync_hbase(fs: FileSystem, options: Options, engine: Engine) -> None:
     """Put the HBase entries now if the options enable it; else the next writer puts them."""
     rules = options.write.index_rules.hbase
     if rules.rollback_sync:
-        open_hbase(load_state(fs, options.read), rules, LocalEngine())
+        open_hbase(load_state(fs, options.read), rules, engine)
 
 
 def _check_no_writers(state: TableState, options: Options) -> None:

@@ -52,12 +52,12 @@ from pyhudi.transaction.begin import check_table, open_locked
 @reported("service", "compaction")
 def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionReport:
     """Run the pending compactions, or plan and run one if there are none."""
-    with alone(fs, options, "compact") as state:
+    with alone(fs, options, engine, "compact") as state:
         pending = pending_compactions(state.timeline)
         if not pending:
             planned = write_compaction_plan(state, options)
             pending = [planned] if planned else []
-        taken = [claim_plan(state, each, options) for each in pending]
+        taken = [claim_plan(state, each, options, engine) for each in pending]
     mine = [each for each in taken if each is not None]
     if not mine:
         nothing = "no file group has logs" if not pending else "another process runs it"
@@ -71,24 +71,30 @@ def compact(fs: FileSystem, options: Options, engine: Engine) -> CompactionRepor
 @reported("service", "log compaction")
 def compact_logs(fs: FileSystem, options: Options, engine: Engine) -> LogCompactionReport:
     """Merge the log blocks of slices that have many."""
-    with alone(fs, options, "compact logs") as state:
+    with alone(fs, options, engine, "compact logs") as state:
         return execute_log_compaction(state, options, engine)
 
 
-def schedule_compaction(fs: FileSystem, options: Options) -> str | None:
+def schedule_compaction(fs: FileSystem, options: Options, engine: Engine) -> str | None:
     """Write a plan to the timeline for `compact` or Apache Hudi to run; its instant, or None if
     no file group has logs."""
-    with alone(fs, options, "schedule compaction") as state:
+    with alone(fs, options, engine, "schedule compaction") as state:
         planned = write_compaction_plan(state, options)
         return str(planned.time) if planned else None
 
 
 def unschedule_plan(
-    fs: FileSystem, options: Options, instant: str, actions: frozenset[Action], *, dry_run: bool
+    fs: FileSystem,
+    options: Options,
+    engine: Engine,
+    instant: str,
+    actions: frozenset[Action],
+    *,
+    dry_run: bool,
 ) -> UnscheduleReport:
     """Remove a plan of these actions from the timeline permanently."""
-    with alone(fs, options, "unschedule") as state:
-        return unschedule(state, instant, actions, options, dry_run=dry_run)
+    with alone(fs, options, engine, "unschedule") as state:
+        return unschedule(state, instant, actions, options, engine, dry_run=dry_run)
 
 
 def preview_compaction(state: TableState, options: Options) -> CompactionReport:
@@ -115,7 +121,7 @@ def cluster(
 
     also_plans: always plan one, of file groups that are in no plan.
     """
-    with alone(fs, options, "cluster") as state:
+    with alone(fs, options, engine, "cluster") as state:
         pending = pending_clusterings(state.log, state.timeline)
         notes = _unknown_partitions(state, options)
         if also_plans or not pending:
@@ -124,7 +130,7 @@ def cluster(
                 pending.append(planned)
             else:
                 notes = (*notes, "no file group to rewrite")
-        taken = [claim_plan(state, each, options) for each in pending]
+        taken = [claim_plan(state, each, options, engine) for each in pending]
     mine = [each for each in taken if each is not None]
     if len(mine) < len(taken):
         notes = (*notes, "another process runs the pending clusterings")
@@ -146,10 +152,10 @@ def _unknown_partitions(state: TableState, options: Options) -> tuple[str, ...]:
     return tuple(f"no such partition: {path}" for path in selected if path not in known)
 
 
-def schedule_clustering(fs: FileSystem, options: Options) -> str | None:
+def schedule_clustering(fs: FileSystem, options: Options, engine: Engine) -> str | None:
     """Write a plan to the timeline for `cluster` or Apache Hudi to run; its instant, or None if
     no file group qualifies."""
-    with alone(fs, options, "schedule clustering") as state:
+    with alone(fs, options, engine, "schedule clustering") as state:
         planned = write_clustering_plan(state, options)
         return str(planned.time) if planned else None
 
@@ -172,12 +178,14 @@ def preview_clustering(state: TableState, options: Options) -> ClusteringReport:
 @reported("service", "cleaning")
 def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     """Run the pending cleans, then plan a clean and run it."""
-    with alone(fs, options, "clean") as state:
+    with alone(fs, options, engine, "clean") as state:
         dropped = remove_expired_pins(fs, options.write.concurrency.heartbeats)
         left = pending_cleans(state.timeline)
         beats = [(each, claim_clean(state, each, options)) for each in left]
         reports = [
-            execute_clean(state, each, beat, options) for each, beat in beats if beat is not None
+            execute_clean(state, each, beat, options, engine)
+            for each, beat in beats
+            if beat is not None
         ]
         if len(reports) < len(left):
             return CleanReport(dropped=dropped, notes=("another process is cleaning",))
@@ -186,7 +194,7 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
         planned = write_clean_plan(state, options)
         beat = claim_clean(state, planned, options) if planned else None
     if planned and beat:
-        reports.append(execute_clean(state, planned, beat, options))
+        reports.append(execute_clean(state, planned, beat, options, engine))
     if not reports:
         return CleanReport(dropped=dropped, notes=("no files are eligible for cleaning",))
     return CleanReport(
@@ -213,20 +221,20 @@ def clean_plan(state: TableState, options: Options) -> CleanReport:
 
 
 @reported("service", "archival")
-def archive(fs: FileSystem, options: Options) -> ArchiveReport:
+def archive(fs: FileSystem, options: Options, engine: Engine) -> ArchiveReport:
     """Move old instants of the table and its metadata table to the archive."""
-    with alone(fs, options, "archive") as state:
+    with alone(fs, options, engine, "archive") as state:
         return execute_archival(state, options)
 
 
 @contextmanager
-def alone(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
+def alone(fs: FileSystem, options: Options, engine: Engine, purpose: str) -> Iterator[TableState]:
     """The table under its lock, after recovery from crashed writers.
 
     Raises, before the caller changes anything, UnsupportedTableError for a table that cannot be
     written and IndexNotReadyError where its metadata table is missing.
     """
-    with open_locked(fs, options, purpose) as state:
+    with open_locked(fs, options, engine, purpose) as state:
         check_table(state.config)
         check_metadata_exists(fs, state.config)
         maintained_expressions(fs, state.config)

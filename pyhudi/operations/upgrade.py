@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from pyhudi.engine import Engine
 from pyhudi.metadata.bootstrap import drop_metadata
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.version_change import change_version
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -37,7 +36,7 @@ def upgrade(
         return change_version(fs, options, engine, to, upgrades=True, dry_run=dry_run)
     if to not in VERSIONS or isinstance(to, bool):
         check_target(load_config(fs), to)
-    first = _upgrade_old(fs, options, OLDEST_WRITABLE_VERSION, given, dry_run=dry_run)
+    first = _upgrade_old(fs, options, engine, OLDEST_WRITABLE_VERSION, given, dry_run=dry_run)
     if to == OLDEST_WRITABLE_VERSION:
         return first
     if dry_run:
@@ -66,7 +65,7 @@ def upgrade_if_requested(fs: FileSystem, options: Options, engine: Engine) -> tu
 
 
 def _upgrade_old(
-    fs: FileSystem, options: Options, to: int, given: KeyColumns, *, dry_run: bool
+    fs: FileSystem, options: Options, engine: Engine, to: int, given: KeyColumns, *, dry_run: bool
 ) -> UpgradeReport:
     """Upgrade the table under its lock; everything is verified before anything is written.
 
@@ -81,7 +80,7 @@ def _upgrade_old(
         plan = _planned(state, options, to, given)
         config = drop_metadata(fs, state.config)
         roll_back_failed(
-            fs, config, state.log, metadata_rollback=rollback_metadata,
+            fs, config, state.log, engine=engine,
             heartbeats=options.write.concurrency.heartbeats, by_markers=False,
         )  # fmt: skip
         store_config(fs, plan.config)

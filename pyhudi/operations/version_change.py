@@ -84,7 +84,7 @@ def change_version(
             return finished
         check_direction(load_config(fs), to, upgrades=upgrades)
         plan_change(load_state(fs, options.read), options, to)
-        rolled_back = _recover(fs, options)
+        rolled_back = _recover(fs, options, engine)
         return _execute(fs, options, engine, to, rolled_back)
 
 
@@ -103,10 +103,10 @@ def _finish_interrupted(fs: FileSystem, options: Options, engine: Engine) -> Upg
     )  # fmt: skip
 
 
-def _recover(fs: FileSystem, options: Options) -> tuple[str, ...]:
+def _recover(fs: FileSystem, options: Options, engine: Engine) -> tuple[str, ...]:
     """Roll back failed writes; their instants."""
     before = load_state(fs, options.read).timeline
-    with open_locked(fs, options, "change version") as state:
+    with open_locked(fs, options, engine, "change version") as state:
         now = {instant.time for instant in state.timeline}
         return tuple(i.time for i in before.pending if i.time not in now)
 

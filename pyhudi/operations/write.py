@@ -144,14 +144,14 @@ def _attempt(
 ) -> Committed | Overtaken:
     """One transaction.  staging: where rows are staged; None: a place for this attempt."""
     options, operation = request.options.write, request.operation
-    with Transaction(fs, options, policy, operation.value.lower()) as transaction:
+    with Transaction(fs, options, request.engine, policy, operation.value.lower()) as transaction:
         ready = make_ready(fs, request)
         if isinstance(ready, WriteReport):
             return Committed(ready)
         with write_spill(fs, request, staging) as place:
             context, fitted = make_context(fs, ready.timeline, request, place)
             action, content = requested(context.state, operation)
-            transaction.plan_on(context.state, action, content, request.engine)
+            transaction.plan_on(context.state, action, content)
             planned = _plan(context, request)
             if planned.is_empty and not fitted.has_changed and request.advance is None:
                 transaction.forget()
@@ -271,10 +271,10 @@ class _Write:
         transaction, context = self.transaction, self.context
         if context.options.drops_clusterings:
             groups = self.changes.groups
-            self.dropped = cancel_clustering(context.state, groups, context.options)
+            self.dropped = cancel_clustering(context.state, groups, context.options, context.engine)
         if self.dropped:
             transaction.relist()
-        return transaction.begin_metadata(context.engine)
+        return transaction.begin_metadata()
 
     def _publish(self, files: WrittenFiles, entries: IndexTargets) -> Committed | Overtaken:
         """Conflict detection, then metadata table, other indexes and the commit point."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine import Engine
+from pyhudi.engine import Engine, run_ahead
 from pyhudi.errors import UserError
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.library_formats import ArrowRows
@@ -141,16 +139,6 @@ def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBa
     if len(tasks) == 1 and not tasks[0].is_one_file:  # one part, with nothing to read ahead
         yield from read_task(tasks[0]).to_batches()
         return
-    waiting: deque[Future[pa.Table]] = deque()
-    with ThreadPoolExecutor(ahead, thread_name_prefix="pyhudi-read") as pool:
-        try:
-            for task in tasks:
-                for part in task.split():
-                    waiting.append(pool.submit(read_task, part))
-                    if len(waiting) > ahead:
-                        yield from waiting.popleft().result().to_batches()
-            while waiting:
-                yield from waiting.popleft().result().to_batches()
-        finally:
-            for future in waiting:
-                future.cancel()
+    parts = (part for task in tasks for part in task.split())
+    for rows in run_ahead(read_task, parts, ahead=ahead, label="read"):
+        yield from rows.to_batches()

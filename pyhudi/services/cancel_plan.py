@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi.engine import Engine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import LogFileName, parse_data_file
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
@@ -35,7 +35,13 @@ class UnscheduleReport(Report):
 
 
 def unschedule(
-    state: TableState, time: str, actions: frozenset[Action], options: Options, *, dry_run: bool
+    state: TableState,
+    time: str,
+    actions: frozenset[Action],
+    options: Options,
+    engine: Engine,
+    *,
+    dry_run: bool,
 ) -> UnscheduleReport:
     """Remove a pending compaction or clustering, with the files of a crashed attempt to run it.
 
@@ -57,9 +63,8 @@ def unschedule(
         state.log.forget(pending)
     else:
         roll_back_service(
-            state.fs, state.config, state.log, pending, metadata_rollback=rollback_metadata,
-            keeps_request=False,
-        )  # fmt: skip
+            state.fs, state.config, state.log, pending, engine=engine, keeps_request=False
+        )
     return report
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta, tzinfo
 
+from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import PARTITION_METAFILE, join, parse_data_file
 from pyhudi.metadata.reader import open_metadata
@@ -307,7 +308,7 @@ def claim_clean(state: TableState, pending: Instant, options: Options) -> Heartb
 
 
 def execute_clean(
-    state: TableState, pending: Instant, beat: Heartbeat, options: Options
+    state: TableState, pending: Instant, beat: Heartbeat, options: Options, engine: Engine
 ) -> CleanReport:
     """Run a plan, or continue an interrupted run; writers can commit concurrently."""
     began = time.monotonic()
@@ -322,7 +323,8 @@ def execute_clean(
         with finishing(state, pending, options.write, touched=WriteSet(frozenset())) as ending:
             ended = _ended(fs, plan.partitions)
             if is_new or not _is_in_metadata(state, pending, ending.now):
-                ending.begin_metadata().finish((), (), deleted=plan.files, dropped_partitions=ended)
+                metadata = ending.begin_metadata(engine)
+                metadata.finish((), (), deleted=plan.files, dropped_partitions=ended)
             result = result_record(
                 plan,
                 started=pending.time,

@@ -31,7 +31,6 @@ from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting_index
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options, WriteOptions
 from pyhudi.planning.clustering import (
     ClusterGroup,
@@ -163,7 +162,7 @@ def execute_clustering(taken: Claim, options: Options, engine: Engine) -> Cluste
     An error other than a crash rolls back everything except the pending plan.
     """
     state, pending = taken.state, taken.instant
-    with taken.running(options):
+    with taken.running(options, engine):
         plan = planned_clustering(
             state.view(),
             state.log.plan(pending, ClusteringPlan.from_record),
@@ -172,22 +171,21 @@ def execute_clustering(taken: Claim, options: Options, engine: Engine) -> Cluste
         )
         if plan is None:
             with table_lock(state.fs, options.write, f"drop clustering {pending.time}"):
-                drop(state, pending)
+                drop(state, pending, engine)
             return ClusteringOutcome(pending, None)
         check_sortable(plan.order.columns, state.schema(), option=SORT_COLUMNS)
         return _publish(state, pending, plan, options, engine)
 
 
-def drop(state: TableState, pending: Instant) -> None:
+def drop(state: TableState, pending: Instant, engine: Engine) -> None:
     """Remove a plan and all files written for it.  The caller holds the table's lock."""
     roll_back_service(
-        state.fs, state.config, state.log, pending, metadata_rollback=rollback_metadata,
-        keeps_request=False,
-    )  # fmt: skip
+        state.fs, state.config, state.log, pending, engine=engine, keeps_request=False
+    )
 
 
 def cancel_clustering(
-    state: TableState, groups: AbstractSet[FileGroupId], options: WriteOptions
+    state: TableState, groups: AbstractSet[FileGroupId], options: WriteOptions, engine: Engine
 ) -> tuple[str, ...]:
     """Remove the plans that have claimed one of these groups, for a write that changes them.
 
@@ -210,7 +208,7 @@ def cancel_clustering(
                 file_groups=", ".join(f"{g.partition}/{g.file_id}" for g in sorted(taken)),
                 hint="retry the write after the clustering has completed",
             )
-        drop(state, pending)
+        drop(state, pending, engine)
     return tuple(str(pending.time) for pending in dropped)
 
 

@@ -155,7 +155,7 @@ def execute_compaction(taken: Claim, options: Options, engine: Engine) -> Compac
 
     An error other than a crash rolls back everything except the pending plan.
     """
-    with taken.running(options):
+    with taken.running(options, engine):
         return _publish(taken.state, taken.instant, options, engine)
 
 

@@ -23,7 +23,6 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, UserError
 from pyhudi.formats.log_file import BlockKind
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.planning.compaction import compaction_plan
 from pyhudi.read.file_slice import log_blocks
@@ -116,7 +115,7 @@ def execute_log_compaction(
 
     An error other than a crash rolls back the plan and all files written for it.
     """
-    state, notes = _without_plans(state, options)
+    state, notes = _without_plans(state, options, engine)
     proposal = propose_log_compaction(state, options)
     notes += proposal.notes
     if not proposal.slices:
@@ -128,7 +127,7 @@ def execute_log_compaction(
     except (PyhudiError, OSError, pa.ArrowException):
         for left in state.log.load().pending:
             if left.time == pending.time:
-                _remove_plan(state, left)
+                _remove_plan(state, left, engine)
         raise
     return LogCompactionReport(
         instant=pending.time,
@@ -179,23 +178,24 @@ def _publish(
     return stats
 
 
-def _without_plans(state: TableState, options: Options) -> tuple[TableState, tuple[str, ...]]:
+def _without_plans(
+    state: TableState, options: Options, engine: Engine
+) -> tuple[TableState, tuple[str, ...]]:
     """The table after removal of pending log compactions that no process runs."""
     notes = []
     for pending in state.timeline.where({Action.LOG_COMPACTION}, State.REQUESTED, State.INFLIGHT):
         if is_claimed(state.fs, pending, options.write):
             notes.append(f"another process is running log compaction {pending.time}")
             continue
-        _remove_plan(state, pending)
+        _remove_plan(state, pending, engine)
         notes.append(f"replaced log compaction {pending.time}, which no process was running")
     return (load_state(state.fs, options.read) if notes else state), tuple(notes)
 
 
-def _remove_plan(state: TableState, pending: Instant) -> None:
+def _remove_plan(state: TableState, pending: Instant, engine: Engine) -> None:
     if pending.state is State.REQUESTED:
         state.log.forget(pending)
         return
     roll_back_service(
-        state.fs, state.config, state.log, pending,
-        metadata_rollback=rollback_metadata, keeps_request=False,
-    )  # fmt: skip
+        state.fs, state.config, state.log, pending, engine=engine, keeps_request=False
+    )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.storage.best_effort_cleanup import tolerating
@@ -29,7 +29,7 @@ class Claim:
     beat: Heartbeat
 
     @contextmanager
-    def running(self, options: Options) -> Iterator[None]:
+    def running(self, options: Options, engine: Engine) -> Iterator[None]:
         """Context of a run.  An error other than a crash returns the plan to requested and
         removes the files that were written for it."""
         fs, log = self.state.fs, self.state.log
@@ -41,10 +41,10 @@ class Claim:
             except (PyhudiError, OSError, pa.ArrowException) as failed:
                 purpose = f"roll back {self.instant.action.value} {self.instant.time}"
                 with undoing(failed), table_lock(fs, options.write, purpose):
-                    self._undo_attempt(log.load())
+                    self._undo_attempt(log.load(), engine)
                 raise
 
-    def _undo_attempt(self, now: Timeline) -> None:
+    def _undo_attempt(self, now: Timeline, engine: Engine) -> None:
         """Roll back this attempt, unless another process has done so and may run its own."""
         state, time = self.state, self.instant.time
         log, mine = state.log, (time, self.instant.action, State.INFLIGHT)
@@ -52,12 +52,12 @@ class Claim:
             return
         for left in now.pending:
             if (left.time, left.action, left.state) == mine:
-                roll_back_service(
-                    state.fs, state.config, log, left, metadata_rollback=rollback_metadata
-                )
+                roll_back_service(state.fs, state.config, log, left, engine=engine)
 
 
-def claim_plan(state: TableState, pending: Instant, options: Options) -> Claim | None:
+def claim_plan(
+    state: TableState, pending: Instant, options: Options, engine: Engine
+) -> Claim | None:
     """Claim a plan; None if another process runs it.  The caller holds the table's lock.
 
     The files of a crashed attempt are rolled back first.
@@ -66,7 +66,7 @@ def claim_plan(state: TableState, pending: Instant, options: Options) -> Claim |
     if is_claimed(fs, pending, options.write):
         return None
     if pending.state is State.INFLIGHT:
-        roll_back_service(fs, state.config, log, pending, metadata_rollback=rollback_metadata)
+        roll_back_service(fs, state.config, log, pending, engine=engine)
         pending = Instant(pending.time, pending.action, State.REQUESTED)
     beat = claimed(fs, pending, options.write)
     state = load_state(fs, options.read)

@@ -19,8 +19,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.metadata.writer import check_version, check_writable
 from pyhudi.options import Heartbeats, Options, WriteOptions
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -63,7 +63,9 @@ def table_lock(fs: FileSystem, options: WriteOptions, purpose: str) -> TableLock
 
 
 @contextmanager
-def open_locked(fs: FileSystem, options: Options, purpose: str) -> Iterator[TableState]:
+def open_locked(
+    fs: FileSystem, options: Options, engine: Engine, purpose: str
+) -> Iterator[TableState]:
     """The table under its lock, after recovery from crashed writers.
 
     Raises LockError; WriteConflictError while a deferred write waits to be published.
@@ -73,7 +75,7 @@ def open_locked(fs: FileSystem, options: Options, purpose: str) -> Iterator[Tabl
         check_none_deferred(fs, state.timeline)
         is_whole = not state.timeline.where({Action.RESTORE}, State.INFLIGHT)
         now = state.timeline if is_whole else state.log.load()
-        recovered = roll_back_crashed(fs, state.config, state.log, now, options.write)
+        recovered = roll_back_crashed(fs, state.config, state.log, now, options.write, engine)
         if recovered.timeline is None or recovered.config != state.config:
             state = load_state(fs, options.read, previous=state)
         yield state
@@ -89,14 +91,20 @@ def check_table(config: TableConfig) -> None:
 
 
 def roll_back_crashed(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, now: Timeline, options: WriteOptions
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    now: Timeline,
+    options: WriteOptions,
+    engine: Engine,
 ) -> Recovered:
     """Finish or roll back the work of crashed writers; does not affect running writers.
 
     now: the timeline, listed under the table's lock.
     """
     rules = options.concurrency.heartbeats
-    return recover(fs, config, log, now, rules, by_markers=options.rollback_by_markers)
+    by_markers = options.rollback_by_markers
+    return recover(fs, config, log, now, engine, heartbeats=rules, by_markers=by_markers)
 
 
 def claimed(fs: FileSystem, instant: Instant, options: WriteOptions) -> Heartbeat:
@@ -129,8 +137,9 @@ def recover(
     config: TableConfig,
     log: TimelineLog,
     timeline: Timeline,
-    heartbeats: Heartbeats | None = None,
+    engine: Engine,
     *,
+    heartbeats: Heartbeats | None = None,
     by_markers: bool = True,
 ) -> Recovered:
     """Roll back every failed write, after removing incomplete savepoints and finishing interrupted
@@ -143,14 +152,14 @@ def recover(
     _forget_unfinished_savepoints(log, timeline)
     restores = pending_restores(timeline)
     for restore in restores:
-        execute_restore(fs, config, log, restore)
+        execute_restore(fs, config, log, restore, engine)
     if restores:
         config = load_config(fs)
     done = roll_back_failed(
         fs,
         config,
         log,
-        metadata_rollback=rollback_metadata,
+        engine=engine,
         heartbeats=heartbeats,
         by_markers=by_markers,
         now=None if restores else timeline,

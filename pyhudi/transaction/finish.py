@@ -42,7 +42,7 @@ class Ending:
     cleaned: bool
     compact_after: int  # delta commits of the metadata table
 
-    def begin_metadata(self, engine: Engine | None = None) -> MetadataCommit:
+    def begin_metadata(self, engine: Engine) -> MetadataCommit:
         """Begin the delta commit of the metadata table: finish it, then `complete` the instant."""
         state = self.state
         return begin_metadata(

@@ -71,6 +71,7 @@ class Transaction:
 
     fs: FileSystem
     options: WriteOptions
+    engine: Engine
     policy: LockPolicy
     purpose: str
     now: Timeline = field(default_factory=Timeline, init=False)
@@ -104,7 +105,7 @@ class Transaction:
         self._lock.enter_context(table_lock(self.fs, self.options, purpose))
         return self
 
-    def plan_on(self, state: TableState, action: Action, content: bytes, engine: Engine) -> None:
+    def plan_on(self, state: TableState, action: Action, content: bytes) -> None:
         """Plan the write on `state`, which was read under the lock.
 
         content: of the requested instant's file.  Under BEGIN_AND_END this requests the instant
@@ -116,7 +117,7 @@ class Transaction:
         metadata = open_metadata(state.fs, state.config, state.log, state.timeline)
         if metadata is not None:
             after = self.options.metadata_compact_after
-            run_services(metadata, compact_after=after, engine=engine)
+            run_services(metadata, compact_after=after, engine=self.engine)
         self._request(state.timeline, beats=True)
         self._lock.close()
 
@@ -144,12 +145,12 @@ class Transaction:
         """List the timeline again, after changing it under the lock."""
         self.now = self.state.log.load()
 
-    def begin_metadata(self, engine: Engine) -> MetadataCommit:
+    def begin_metadata(self) -> MetadataCommit:
         """Begin the delta commit of the metadata table, under the lock; finish it, then
         `complete`."""
         state = self.state
         self.metadata = begin_metadata(
-            state.fs, state.config, state.log, self.now, self.instant, engine=engine,
+            state.fs, state.config, state.log, self.now, self.instant, engine=self.engine,
             compact_after=self.options.metadata_compact_after,
         )  # fmt: skip
         return self.metadata
@@ -208,7 +209,7 @@ class Transaction:
             if self._beat is not None:
                 self._beat.stop()
             log, config = self.state.log, self.state.config
-            roll_back_crashed(self.fs, config, log, log.load(), self.options)
+            roll_back_crashed(self.fs, config, log, log.load(), self.options, self.engine)
 
     def _race_lost_by(self, error: BaseException) -> Overtaken | None:
         """Whether a file is missing because concurrent processes have cleaned it."""

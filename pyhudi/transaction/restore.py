@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, PARTITION_METAFILE, join, parse_data_file
 from pyhudi.read.positions import moment_at
@@ -161,7 +162,7 @@ def pending_restores(timeline: Timeline) -> list[Instant]:
 
 
 def execute_restore(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant
+    fs: FileSystem, config: TableConfig, log: TimelineLog, at: Instant, engine: Engine
 ) -> RestoreReport:
     """Run a restore, or continue an interrupted one."""
     began = time.monotonic()
@@ -180,7 +181,9 @@ def execute_restore(
         remove_markers(fs, planned.time)
         remove_heartbeat(fs, planned.time)
     undone = {planned.time for planned in plans}
-    restore_metadata(fs, config, log, to=to, at=at.time, undone=undone, group_counts=work.metadata)
+    restore_metadata(
+        fs, config, log, engine, to=to, at=at.time, undone=undone, group_counts=work.metadata
+    )
     _forget_rollbacks(log, to)
     took_millis = round((time.monotonic() - began) * 1000)
     result = _result(done, at.time, fs.url, took_millis)

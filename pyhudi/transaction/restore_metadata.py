@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import Engine
 from pyhudi.index.maintenance.partitioned_build import build_by_partition
 from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.index.secondary.build import recreate_indexes
@@ -31,6 +31,7 @@ def restore_metadata(
     fs: FileSystem,
     config: TableConfig,
     log: TimelineLog,
+    engine: Engine,
     *,
     to: InstantTime,
     at: InstantTime,
@@ -48,20 +49,23 @@ def restore_metadata(
     is_listed = FILES.path in config.metadata_partitions
     if is_listed and can_be_undone(fs, config, log.load(), to, undone):
         undo_metadata(fs, config, to=to, at=at, undone=undone)
-        agree_with_store(fs, config, log, log.load(), at=at)
+        agree_with_store(fs, config, log, log.load(), at=at, engine=engine)
     elif is_listed:
         config = drop_metadata(fs, config)
-    _create_missing(fs, load_config(fs), log, group_counts)
+    _create_missing(fs, load_config(fs), log, group_counts, engine)
 
 
 def _create_missing(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, group_counts: Mapping[str, int]
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    group_counts: Mapping[str, int],
+    engine: Engine,
 ) -> None:
     """Rebuild the metadata partitions that the table no longer has."""
     missing = group_counts.keys() - config.metadata_partitions
     if not missing:
         return
-    engine = LocalEngine()
     create_metadata(fs, config, log, records=None)
     if RECORD_INDEX.path in missing:
         state = load_state(fs, ReadOptions(metadata_enabled=False))

@@ -19,10 +19,11 @@ Source: table_format 5.4, 6.2, 7.7.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
+from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import (
     METADATA_TABLE,
@@ -33,6 +34,7 @@ from pyhudi.filenames import (
 )
 from pyhudi.formats.log_block import rollback_block
 from pyhudi.index.consistent_hashing import remove_rings
+from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.best_effort_cleanup import tolerating
@@ -70,28 +72,12 @@ _SERVICES: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.C
 _COMMAND_TOKEN: Final = "1-0-1"  # as Apache Hudi writes without a task
 
 
-class MetadataRollback(Protocol):
-    """Updates the metadata table: `pyhudi.metadata.rollback_metadata`.  Must be repeatable."""
-
-    def __call__(
-        self,
-        fs: FileSystem,
-        config: TableConfig,
-        log: TimelineLog,
-        timeline: Timeline,
-        *,
-        failed: Instant,
-        at: InstantTime,
-        log_files: Mapping[str, Mapping[str, int]],
-    ) -> None: ...
-
-
 def roll_back_failed(
     fs: FileSystem,
     config: TableConfig,
     log: TimelineLog,
     *,
-    metadata_rollback: MetadataRollback,
+    engine: Engine,
     heartbeats: Heartbeats | None = None,
     by_markers: bool = True,
     now: Timeline | None = None,
@@ -112,7 +98,7 @@ def roll_back_failed(
         check_lock(fs)
         log.unpublish(late)
     done = [
-        execute(fs, config, log, at, planned=resumed, metadata_rollback=metadata_rollback)
+        execute(fs, config, log, at, planned=resumed, engine=engine)
         for at, resumed in _interrupted(log, timeline)
     ]
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
@@ -122,9 +108,7 @@ def roll_back_failed(
         )
         planned = replace(planned, keeps_request=False)
         at = _request(fs, log, planned)
-        done.append(
-            execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
-        )
+        done.append(execute(fs, config, log, at, planned=planned, engine=engine))
     sweep_markers(fs, config, log, marked, timeline)
     return done
 
@@ -135,17 +119,17 @@ def roll_back_newest(
     log: TimelineLog,
     instant: InstantTime,
     *,
-    metadata_rollback: MetadataRollback,
+    engine: Engine,
     heartbeats: Heartbeats | None = None,
 ) -> RolledBack:
     """Undo the newest completed commit permanently.  The caller holds the table's lock.
 
     Raises UserError, before any change, for what `plan_rollback` rejects.
     """
-    roll_back_failed(fs, config, log, metadata_rollback=metadata_rollback, heartbeats=heartbeats)
+    roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
     planned = plan_rollback(fs, config, log, instant)
     at = _request(fs, log, planned)
-    return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
+    return execute(fs, config, log, at, planned=planned, engine=engine)
 
 
 def plan_rollback(
@@ -177,7 +161,7 @@ def roll_back_service(
     log: TimelineLog,
     pending: Instant,
     *,
-    metadata_rollback: MetadataRollback,
+    engine: Engine,
     keeps_request: bool = True,
 ) -> RolledBack:
     """Return a failed planned service to the requested state, so that it can run again.
@@ -192,7 +176,7 @@ def roll_back_service(
     )  # fmt: skip
     planned = replace(build_rollback_plan(pending, found), keeps_request=keeps_request)
     at = _request(fs, log, planned)
-    return execute(fs, config, log, at, planned=planned, metadata_rollback=metadata_rollback)
+    return execute(fs, config, log, at, planned=planned, engine=engine)
 
 
 def failed_writes(
@@ -289,7 +273,7 @@ def execute(
     at: Instant,
     *,
     planned: RollbackPlan,
-    metadata_rollback: MetadataRollback,
+    engine: Engine,
 ) -> RolledBack:
     """Run a plan, or continue it after an interruption.  `at` is the pending rollback.
 
@@ -301,9 +285,10 @@ def execute(
         at = log.start(at)
     done = undo_instant(fs, log, planned, at.time)
     if "files" in config.metadata_partitions:
-        metadata_rollback(
-            fs, config, log, log.load(), failed=done.failed, at=at.time, log_files=done.log_files()
-        )
+        rollback_metadata(
+            fs, config, log, log.load(), failed=done.failed, at=at.time, engine=engine,
+            log_files=done.log_files(),
+        )  # fmt: skip
     check_lock(fs)
     leave_markers_of_unseen(fs, done)  # now, as markers must not outlive an instant that is removed
     log.remember_rolled_back([at.time] if planned.keeps_request else [at.time, planned.time])

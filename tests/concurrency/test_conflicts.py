@@ -11,7 +11,6 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SchemaError, UserError, WriteConflictError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.operations.write import pause_seconds
 from pyhudi.options import Concurrency, IndexKind, parse_options
@@ -236,7 +235,7 @@ def test_a_rollback_of_what_a_write_was_planned_on_is_noticed() -> None:
     def undo(table: Table) -> None:
         state = table._state()
         assert newest is not None
-        roll_back_newest(fs, state.config, state.log, newest, metadata_rollback=rollback_metadata)  # type: ignore[arg-type]
+        roll_back_newest(fs, state.config, state.log, newest, engine=LocalEngine(1))  # type: ignore[arg-type]
 
     with pytest.raises(UserError, match="pending"):
         optimistic(fs, undo).upsert(rows(range(8), 3))

@@ -13,7 +13,6 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import FileMissingError, LockError, WriteConflictError
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.layouts.known import LAYOUTS
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
 from pyhudi.storage.locks.table_lock import TableLock
@@ -464,7 +463,7 @@ def test_an_attempt_of_a_writer_that_announces_none_counts(new_table: NewStore) 
     table.upsert(row("c", 3))
     log, (pending,) = table._state().log, table.timeline.pending
     fs, config = table._fs, table.config
-    roll_back_service(fs, config, log, pending, metadata_rollback=rollback_metadata)
+    roll_back_service(fs, config, log, pending, engine=LocalEngine(1))
     requested = replace(pending, state=State.REQUESTED)
     content = log.encode(CommitMetadata((), operation="COMPACT"))
     log.complete(log.start(requested), content)

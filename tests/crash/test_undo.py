@@ -81,7 +81,7 @@ def changes_of_a_recovery(fs: FileSystem) -> list[str]:
     watched = TracingFileSystem(fs)
     config = load_config(watched)
     log = TimelineLog(watched, layout=config.layout, zone=zone_of(config.timezone))
-    recover(watched, config, log, log.load())
+    recover(watched, config, log, log.load(), LocalEngine(1))
     return watched.trace
 
 

@@ -16,7 +16,6 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
@@ -86,7 +85,7 @@ def undo_newest(fs: FileSystem) -> None:
     log = TimelineLog(fs, zone=zone_of(config.timezone))
     newest = log.load().commits.last
     assert newest is not None
-    roll_back_newest(fs, config, log, newest.time, metadata_rollback=rollback_metadata)
+    roll_back_newest(fs, config, log, newest.time, engine=LocalEngine(1))
 
 
 def read_by(apache: ApacheHudi, path: Path, *, metadata: str) -> Rows:

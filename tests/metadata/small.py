@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyhudi._native.bloom import BloomFilter
 from pyhudi._native.hashing import shard_of
+from pyhudi.engine import LocalEngine
 from pyhudi.filenames import BaseFileName, join, new_file_id, new_write_token
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name, with_meta_fields
 from pyhudi.formats.base_file import write_base
@@ -115,7 +116,13 @@ class SmallTable:
         log = self.log
         instant = log.request(Action.COMMIT)
         metadata = begin_metadata(
-            self.fs, self.config, log, log.load(), instant, compact_after=compact_after
+            self.fs,
+            self.config,
+            log,
+            log.load(),
+            instant,
+            compact_after=compact_after,
+            engine=LocalEngine(1),
         )
         inflight = log.start(instant)
         by_partition: dict[str, list[str]] = {}
@@ -213,7 +220,14 @@ class SmallTable:
             gone = [i.path for i in self.fs.children(partition) if failed.time in i.name]
             self.fs.delete(gone)
         rollback_metadata(
-            self.fs, self.config, log, log.load(), failed=failed, at=at.time, log_files={}
+            self.fs,
+            self.config,
+            log,
+            log.load(),
+            failed=failed,
+            at=at.time,
+            log_files={},
+            engine=LocalEngine(1),
         )
         log.forget(failed)
         result = {

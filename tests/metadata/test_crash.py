@@ -10,9 +10,8 @@ import pytest
 
 from pyhudi.engine import LocalEngine
 from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata import cleaning, rollback
+from pyhudi.metadata import cleaning
 from pyhudi.metadata.bootstrap import create_metadata
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import load_config
@@ -20,13 +19,6 @@ from pyhudi.timeline.instant import Action, State
 from pyhudi.transaction.rollback import roll_back_failed
 from tests.metadata.small import SmallTable
 from tests.support.filesystems import every_stop
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps come in the same order each time."""
-    monkeypatch.setattr(rollback, "LocalEngine", lambda: LocalEngine(1))
-    monkeypatch.setattr("pyhudi.metadata.writer.LocalEngine", lambda: LocalEngine(1))
 
 
 def table_with_history() -> SmallTable:
@@ -44,7 +36,7 @@ def on(table: SmallTable, fs: FileSystem) -> SmallTable:
 def recover(table: SmallTable) -> None:
     """What the next write does first."""
     table.config = load_config(table.fs)
-    roll_back_failed(table.fs, table.config, table.log, metadata_rollback=rollback_metadata)
+    roll_back_failed(table.fs, table.config, table.log, engine=LocalEngine(1))
 
 
 def published(table: SmallTable, count: int) -> bool:

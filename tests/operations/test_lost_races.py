@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import pyhudi
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import Overtaken, OvertakenError, StorageError, WriteConflictError
 from pyhudi.filenames import HEARTBEATS, METADATA_TABLE
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.write import Committed, _attempt
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import Bytes, FileSystem
@@ -45,7 +45,7 @@ def roll_back_meanwhile(fs: FileSystem) -> None:
     """As another machine does that takes the writer for crashed."""
     fs.delete([info.path for info in fs.children(HEARTBEATS)])
     config = load_config(fs)
-    roll_back_failed(fs, config, timeline_log(fs, config), metadata_rollback=rollback_metadata)
+    roll_back_failed(fs, config, timeline_log(fs, config), engine=LocalEngine(1))
 
 
 def index_meanwhile(fs: FileSystem) -> None:

@@ -10,7 +10,6 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
@@ -152,7 +151,7 @@ def test_a_rollback_of_the_newest_commit_waits_for_the_deferred_write(fs: Memory
     with pytest.raises(UserError, match="builds on this commit"):
         roll_back_newest(
             fs, load_config(fs), timeline_log(fs, load_config(fs)), newest.time,
-            metadata_rollback=rollback_metadata,
+            engine=LocalEngine(1),
         )  # fmt: skip
     open_(fs).publish(deferred_at(fs))
 

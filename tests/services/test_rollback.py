@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, UserError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.formats.log_block import rollback_block
+from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.metadata.reader import open_metadata
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableConfig, TableType
-from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant import Action
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import COMPACTION_PLAN, ROLLBACK_PLAN, write_avro
-from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.rollback import (
     failed_writes,
     roll_back_failed,
@@ -37,28 +37,6 @@ from tests.support.shells import (
 )
 
 
-class Metadata:
-    """Stands for the metadata table: remembers what it was told, and checks the order."""
-
-    def __init__(self) -> None:
-        self.metadata: list[tuple[InstantTime, InstantTime, Mapping[str, Mapping[str, int]]]] = []
-
-    def __call__(
-        self,
-        fs: FileSystem,
-        config: TableConfig,
-        log: TimelineLog,
-        timeline: Timeline,
-        *,
-        failed: Instant,
-        at: InstantTime,
-        log_files: Mapping[str, Mapping[str, int]],
-    ) -> None:
-        pending = {i.time for i in timeline.where({Action.ROLLBACK}, State.INFLIGHT)}
-        assert at in pending
-        self.metadata.append((failed.time, at, log_files))
-
-
 def mor(fs: FileSystem) -> TableConfig:
     """Two partitions; in p0 group a (base and a log) and b (base), in p1 group c."""
     config = create_shell(fs, shell_config())
@@ -69,6 +47,21 @@ def mor(fs: FileSystem) -> TableConfig:
     first.commit()
     ShellWrite(fs, log).start().put("p0", delta("a", first.time, 1)).commit()
     return config
+
+
+def listed_mor(fs: FileSystem) -> TableConfig:
+    """The table of `mor`, with a metadata table."""
+    return create_metadata(fs, mor(fs), timeline_log(fs), records=None)
+
+
+def listed(fs: FileSystem, config: TableConfig) -> dict[str, dict[str, int]]:
+    """The sizes of the files that the metadata table lists, by partition."""
+    log = timeline_log(fs)
+    metadata = open_metadata(fs, config, log, log.load())
+    assert metadata is not None
+    listing = metadata.listing()
+    files = listing.files(listing.partitions())
+    return {name: {i.name: i.size_bytes for i in infos} for name, infos in files.items()}
 
 
 def fail_upsert(fs: FileSystem, *, marker: bool = True, token: str = "7-1-2") -> ShellWrite:
@@ -88,7 +81,6 @@ def timeline_log(fs: FileSystem) -> TimelineLog:
 def undo(
     fs: FileSystem,
     config: TableConfig,
-    metadata: Metadata | None = None,
     *,
     by_markers: bool = True,
 ) -> list[InstantTime]:
@@ -96,7 +88,7 @@ def undo(
         fs,
         config,
         timeline_log(fs),
-        metadata_rollback=metadata or Metadata(),
+        engine=LocalEngine(1),
         by_markers=by_markers,
     )
     return [d.failed.time for d in done]
@@ -115,8 +107,7 @@ def test_a_failed_delta_commit_loses_its_files_and_gets_one_command_block_a_slic
     config = mor(fs)
     before = set(data_files(fs))
     failed = fail_upsert(fs)
-    metadata = Metadata()
-    assert undo(fs, config, metadata) == [failed.time]
+    assert undo(fs, config) == [failed.time]
     at = timeline_log(fs).load().last
     assert at is not None and at.action is Action.ROLLBACK and at.is_completed
     block = rollback_block(at.time, failed.time)
@@ -128,26 +119,25 @@ def test_a_failed_delta_commit_loses_its_files_and_gets_one_command_block_a_slic
     stayed = {f"p0/.a_{T[0]}.log.2_7-1-2", f"p0/.b_{T[0]}.log.1_7-1-2"}
     assert set(data_files(fs)) == before | stayed | set(commands(fs))
     assert pending(fs) == [] and not fs.exists(f".hoodie/.temp/{failed.time}")
-    assert metadata.metadata == []  # no metadata table is listed
+    assert not fs.exists(METADATA_TABLE)
 
 
 def test_the_metadata_table_records_the_exact_size_of_every_log_that_stays() -> None:
     fs = MemoryFileSystem()
-    mor(fs)
-    config = shell_config(hoodie__table__metadata__partitions="files")
+    config = listed_mor(fs)
     failed = fail_upsert(fs)
-    metadata = Metadata()
-    undo(fs, config, metadata)
-    ((time, at, logs),) = metadata.metadata
+    before = listed(fs, config)
+    undo(fs, config)
     size = len(log_bytes(failed.time))
-    assert time == failed.time < at
-    assert logs == {
+    assert listed(fs, config) == {
+        **before,
         "p0": {
+            **before["p0"],
             f".a_{T[0]}.log.2_7-1-2": size,
             f".a_{T[0]}.log.3_1-0-1": 105,
             f".b_{T[0]}.log.1_7-1-2": size,
             f".b_{T[0]}.log.2_1-0-1": 105,
-        }
+        },
     }
 
 
@@ -307,7 +297,7 @@ def test_a_failed_compaction_goes_back_to_requested_and_keeps_later_logs() -> No
     late.commit()
     before = set(data_files(fs))
     work.put("p0", base("a", work.time))
-    done = roll_back_service(fs, config, log, work.instant, metadata_rollback=Metadata())
+    done = roll_back_service(fs, config, log, work.instant, engine=LocalEngine(1))
     assert done.deleted == (f"p0/{base('a', work.time)}",)
     assert set(data_files(fs)) == before
     assert pending(fs) == [f"{work.time}.compaction.requested"]
@@ -315,8 +305,7 @@ def test_a_failed_compaction_goes_back_to_requested_and_keeps_later_logs() -> No
 
 def failed_table() -> tuple[MemoryFileSystem, TableConfig, set[str], ShellWrite]:
     fs = MemoryFileSystem()
-    mor(fs)
-    config = shell_config(hoodie__table__metadata__partitions="files")
+    config = listed_mor(fs)
     before = set(data_files(fs))
     return fs, config, before, fail_upsert(fs)
 
@@ -328,8 +317,7 @@ def test_a_rollback_that_dies_anywhere_is_finished_by_the_next_writer_under_its_
     stayed = {f"p0/.a_{T[0]}.log.2_7-1-2", f"p0/.b_{T[0]}.log.1_7-1-2"}
     count = 0
     for stop in every_stop(fs, lambda disk: undo(disk, config), after=True):
-        metadata = Metadata()
-        undo(stop.fs, config, metadata)
+        undo(stop.fs, config)
         assert set(data_files(stop.fs)) == before | stayed | set(commands(stop.fs)), stop
         rollbacks = timeline_log(stop.fs).load().where({Action.ROLLBACK})
         assert len(rollbacks) == 1 and len(commands(stop.fs)) == 2, stop
@@ -354,7 +342,7 @@ def test_readers_never_see_part_of_a_commit_that_is_being_rolled_back() -> None:
 
     def act(disk: FileSystem) -> None:
         log = timeline_log(disk)
-        roll_back_newest(disk, config, log, write.time, metadata_rollback=Metadata())
+        roll_back_newest(disk, config, log, write.time, engine=LocalEngine(1))
 
     for stop in every_stop(fs, act):
         shown = write.time in timeline_log(stop.fs).load().commits.times
@@ -370,7 +358,7 @@ def test_the_order_of_a_rollback_is_pinned() -> None:
     watched = TracingFileSystem(fs)
     undo(watched, config)
     x, r = T[10], T[11]
-    assert watched.trace == [
+    assert [step for step in watched.trace if f"{METADATA_TABLE}/files" not in step] == [
         f"create .hoodie/{r}.rollback.requested",
         f"create .hoodie/{r}.rollback.inflight",
         f"delete .hoodie/{x}.deltacommit",
@@ -379,6 +367,9 @@ def test_the_order_of_a_rollback_is_pinned() -> None:
         f"delete p1/new_7-1-2_{x}.parquet",
         f"create p0/.a_{T[0]}.log.3_1-0-1",
         f"create p0/.b_{T[0]}.log.2_1-0-1",
+        f"create {METADATA_TABLE}/.hoodie/{r}.deltacommit.requested",
+        f"create {METADATA_TABLE}/.hoodie/{r}.deltacommit.inflight",
+        f"create {METADATA_TABLE}/.hoodie/{r}.deltacommit",
         f"delete .hoodie/.temp/{x}/p0/a_7-1-2_{T[0]}.parquet.marker.APPEND",
         f"delete .hoodie/.temp/{x}/p0/b_7-1-2_{T[0]}.parquet.marker.APPEND",
         f"delete .hoodie/.temp/{x}/p1/fresh_7-1-2_{x}.parquet.marker.APPEND",
@@ -403,11 +394,11 @@ def test_rolling_back_the_newest_commit_brings_the_one_before_back() -> None:
     second = ShellWrite(fs, log, Action.COMMIT).start()
     second.put("p0", base("a", second.time), previous=first.time).put("p1", base("b", second.time))
     second.commit()
-    done = roll_back_newest(fs, config, log, second.time, metadata_rollback=Metadata())
+    done = roll_back_newest(fs, config, log, second.time, engine=LocalEngine(1))
     assert set(data_files(fs)) == before and len(done.deleted) == 2
     assert [i.time for i in log.load().commits] == [first.time]
     with pytest.raises(UserError, match="only the newest"):
-        roll_back_newest(fs, config, log, second.time, metadata_rollback=Metadata())
+        roll_back_newest(fs, config, log, second.time, engine=LocalEngine(1))
 
 
 def commit_of_two(fs: FileSystem) -> tuple[TableConfig, ShellWrite, ShellWrite]:
@@ -424,7 +415,7 @@ def commit_of_two(fs: FileSystem) -> tuple[TableConfig, ShellWrite, ShellWrite]:
 def refused(fs: MemoryFileSystem, config: TableConfig, time: InstantTime) -> str:
     before = dict(fs.store.files)
     with pytest.raises(UserError) as caught:
-        roll_back_newest(fs, config, timeline_log(fs), time, metadata_rollback=Metadata())
+        roll_back_newest(fs, config, timeline_log(fs), time, engine=LocalEngine(1))
     assert dict(fs.store.files) == before
     return str(caught.value)
 
@@ -467,7 +458,7 @@ def test_a_commit_the_metadata_table_has_compacted_is_not_rolled_back() -> None:
 def test_a_plan_of_apache_hudi_is_finished_even_if_the_table_has_moved() -> None:
     """0.15 writes absolute paths and a size of 1 for the failed logs."""
     fs = MemoryFileSystem()
-    config = mor(fs)
+    config = listed_mor(fs)
     failed = fail_upsert(fs)
     request = {
         "partitionPath": "p0",
@@ -488,15 +479,9 @@ def test_a_plan_of_apache_hudi_is_finished_even_if_the_table_has_moved() -> None
         "RollbackRequests": [request, deletion],
     }
     at = timeline_log(fs).request(Action.ROLLBACK, write_avro(ROLLBACK_PLAN, plan))
-    metadata = Metadata()
-    (done,) = roll_back_failed(
-        fs,
-        config.changed(hoodie__table__metadata__partitions="files"),
-        timeline_log(fs),
-        metadata_rollback=metadata,
-    )
+    (done,) = roll_back_failed(fs, config, timeline_log(fs), engine=LocalEngine(1))
     assert done.at == at.time and done.deleted == (f"p1/{base('new', failed.time, '7-1-2')}",)
-    assert metadata.metadata[0][2]["p0"][str(delta("a", T[0], 2, "7-1-2"))] == len(
+    assert listed(fs, config)["p0"][str(delta("a", T[0], 2, "7-1-2"))] == len(
         log_bytes(failed.time)
     )
 

@@ -12,7 +12,6 @@ import pyhudi
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OvertakenError
 from pyhudi.filenames import TEMP
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import parse_options
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem, Sink
@@ -70,7 +69,7 @@ def roll_back(fs: FileSystem) -> None:
     """What another machine does that believes the writer dead."""
     config = load_config(fs)
     log = TimelineLog(fs, layout=config.layout)
-    roll_back_failed(fs, config, log, metadata_rollback=rollback_metadata)
+    roll_back_failed(fs, config, log, engine=LocalEngine(1))
 
 
 def data_files(fs: FileSystem) -> set[str]:
@@ -224,7 +223,7 @@ def test_a_file_of_an_earlier_attempt_of_a_service_is_never_visible(
         log = table._state().log
         (running,) = log.load().pending
         config = load_config(fs)
-        roll_back_service(fs, config, log, running, metadata_rollback=rollback_metadata)
+        roll_back_service(fs, config, log, running, engine=LocalEngine(1))
 
     slow = Stalling(fs, ".parquet", taken_for_crashed)
     slow.dies_after = True

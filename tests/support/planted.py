@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from pyhudi._native import shard_of
+from pyhudi.engine import LocalEngine
 from pyhudi.metadata.writer import begin_metadata, write_shard
 from pyhudi.options import ReadOptions
 from pyhudi.read.table_schema import schema_text
@@ -33,7 +34,9 @@ def plant(
     log = state.log
     merges = state.config.is_merge_on_read
     requested = log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
-    metadata = begin_metadata(fs, state.config, log, log.load(), requested, compact_after=10)
+    metadata = begin_metadata(
+        fs, state.config, log, log.load(), requested, compact_after=10, engine=LocalEngine(1)
+    )
     inflight = log.start(requested, CommitMetadata((), operation="UPSERT").to_json())
     targets = metadata.shard_targets()
 

@@ -11,7 +11,6 @@ from pyhudi import HFileReader
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
-from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
@@ -211,7 +210,7 @@ def test_a_rolled_back_overwrite_brings_everything_back(fs: MemoryFileSystem) ->
     assert report.instant is not None
     newest = log.load().commits.last
     assert newest is not None and newest.action is Action.REPLACE_COMMIT
-    roll_back_newest(fs, config, log, newest.time, metadata_rollback=rollback_metadata)
+    roll_back_newest(fs, config, log, newest.time, engine=LocalEngine(1))
     assert stored(fs) == before
     check_index(fs)
 

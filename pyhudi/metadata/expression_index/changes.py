@@ -18,11 +18,12 @@ from typing import Final
 import pyarrow as pa
 
 from pyhudi._native.keys import argsort
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import Engine, in_process
 from pyhudi.metadata.definitions import StatsDefinition
 from pyhudi.metadata.expression_index.definition import ExpressionIndex, maintained_expressions
 from pyhudi.metadata.expression_index.entries import IndexedExpression, index_expression
 from pyhudi.metadata.file_stats.changes import (
+    FEW_FILES,
     FileChanges,
     RecordChanges,
     bloom_changes,
@@ -45,7 +46,7 @@ NAMING: Final = PartitionNames("__partition_stat__", "")
 
 
 def expression_changes(
-    table: MetadataTable, changes: FileChanges
+    table: MetadataTable, changes: FileChanges, engine: Engine
 ) -> dict[MetadataPartition, RecordChanges]:
     """The records of each expression index.
 
@@ -60,9 +61,9 @@ def expression_changes(
     newest = newest_files(table, changes) if any(index.is_ranged for index in indexes) else []
     result = {}
     for index in indexes:
-        found = _indexed(table, index, stats)
+        found = _indexed(table, index, stats, engine)
         if index.is_ranged:
-            result[index.partition] = _ranges(table, index, changes, found, newest)
+            result[index.partition] = _ranges(table, index, changes, found, newest, engine)
         else:
             schema = records_of(table.config.layout.index_version).stored
             result[index.partition] = bloom_changes(found, changes.time, schema, changes.deleted)
@@ -70,10 +71,11 @@ def expression_changes(
 
 
 def _indexed(
-    table: MetadataTable, index: ExpressionIndex, stats: Iterable[WriteStat]
+    table: MetadataTable, index: ExpressionIndex, stats: Iterable[WriteStat], engine: Engine
 ) -> list[FileIndex]:
     tasks = [IndexedExpression(table.data_fs, stat, index) for stat in stats]
-    return LocalEngine().run(index_expression, tasks, label="expression-index") if tasks else []
+    engine = in_process(engine, is_small=len(tasks) <= FEW_FILES)
+    return engine.run(index_expression, tasks, label="expression-index") if tasks else []
 
 
 def _ranges(
@@ -82,13 +84,14 @@ def _ranges(
     changes: FileChanges,
     found: Sequence[FileIndex],
     newest: Sequence[FileName],
+    engine: Engine,
 ) -> RecordChanges:
     new = {(each.partition, each.file_name) for each in found}
     older = [file for file in newest if file not in new]
     stored = entries_of_files(table, older, [index.column], index.partition)
     known = as_flags(stored[index.column].is_valid()) if older else []
     unknown = [file for file, is_known in zip(older, known, strict=True) if not is_known]
-    missing = _indexed(table, index, [plain_stat(*file) for file in unknown])
+    missing = _indexed(table, index, [plain_stat(*file) for file in unknown], engine)
     partitions = sorted({partition for partition, _ in newest})
     return ranges_of_files(
         index, [*found, *missing], newest, older, stored,

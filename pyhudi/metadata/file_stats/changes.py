@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native.hashing import hash_id
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import Engine, in_process
 from pyhudi.filenames import join, parse_data_file
 from pyhudi.metadata.definitions import StatsDefinition, stats_definition
 from pyhudi.metadata.file_stats.collect import newest_entries
@@ -56,6 +57,8 @@ from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 
+FEW_FILES: Final = 16
+"""Number of files up to which their statistics are computed in the process of the writer."""
 _NEWEST = InstantTime("9" * 17)
 
 
@@ -80,7 +83,7 @@ class FileChanges:
 
 
 def index_changes(
-    table: MetadataTable, changes: FileChanges
+    table: MetadataTable, changes: FileChanges, engine: Engine
 ) -> dict[MetadataPartition, RecordChanges]:
     """The records of each listed partition of file statistics.
 
@@ -94,12 +97,14 @@ def index_changes(
     config = table.config
     definition = stats_definition(table.data_fs, config) if with_ranges else StatsDefinition(0)
     files = [s for s in changes.stats if s.path and (with_ranges or s.log_version is None)]
-    found = _indexed(table, files, definition)
+    found = _indexed(table, files, definition, engine)
     result: dict[MetadataPartition, RecordChanges] = {}
     if with_ranges:
         missing: list[FileIndex] = []
         if PARTITION_STATS.path in listed:
-            result[PARTITION_STATS], missing = _of_partitions(table, changes, found, definition)
+            result[PARTITION_STATS], missing = _of_partitions(
+                table, changes, found, definition, engine
+            )
         result[COLUMN_STATS] = range_changes([*found, *missing], definition, changes.deleted)
     if with_blooms:
         schema = records_of(config.layout.index_version).stored
@@ -108,12 +113,13 @@ def index_changes(
 
 
 def _indexed(
-    table: MetadataTable, stats: Iterable[WriteStat], definition: StatsDefinition
+    table: MetadataTable, stats: Iterable[WriteStat], definition: StatsDefinition, engine: Engine
 ) -> list[FileIndex]:
     tasks = [
         IndexedFile(table.data_fs, stat, definition.version, definition.columns) for stat in stats
     ]
-    return LocalEngine().run(index_file, tasks, label="file-index") if tasks else []
+    engine = in_process(engine, is_small=len(tasks) <= FEW_FILES)
+    return engine.run(index_file, tasks, label="file-index") if tasks else []
 
 
 def range_changes(
@@ -169,6 +175,7 @@ def _of_partitions(
     changes: FileChanges,
     found: Sequence[FileIndex],
     definition: StatsDefinition,
+    engine: Engine,
 ) -> tuple[RecordChanges, list[FileIndex]]:
     """(entries of the partitions with new files, the index of files that had no entries)."""
     columns = sorted(definition.columns or ())
@@ -179,7 +186,7 @@ def _of_partitions(
     stored = entries_of_files(table, older, columns)
     known = as_flags(stored[RECORD_KEY].is_valid()) if older else []
     unknown = [file for file, is_known in zip(older, known, strict=True) if not is_known]
-    missing = _indexed(table, [plain_stat(*file) for file in unknown], definition)
+    missing = _indexed(table, [plain_stat(*file) for file in unknown], definition, engine)
     entries = [*found, *missing]
     keys, values = combined_entries(files, older, stored, entries, columns, definition.version)
     return RecordChanges(*encoded(keys, values, PARTITION_RANGE), ended), missing

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine import LocalEngine
+from pyhudi.engine import LOCAL
 from pyhudi.errors import CheckFailedError
 from pyhudi.operations.publish import with_completed
 from pyhudi.options.commit_checks import CommitChecks
@@ -73,7 +73,7 @@ def _failures(
 def _result(query: str, state: TableState, partitions: list[str]) -> list[tuple[Any, ...]]:
     """The rows of a result, sorted as text: queries need no order."""
     where = pc.field(PARTITION_PATH).isin(pa.array(partitions, pa.string()))
-    scan = Scan(lambda: state, ScanRequest(where=where), engine=LocalEngine())
+    scan = Scan(lambda: state, ScanRequest(where=where), engine=LOCAL)
     reader = pa.RecordBatchReader.from_stream(scan)
     found = query_batches(query.replace(_TABLE, _VIEW), {_VIEW: reader}).read_all()
     rows = zip(*(column.to_pylist() for column in found.columns), strict=True)

@@ -72,7 +72,7 @@ def repair_index_faults(
     except (PyhudiError, OSError, pa.ArrowException) as failed:
         with undoing(failed):
             check_lock(fs)
-            roll_back_crashed(fs, config, log, log.load(), options)
+            roll_back_crashed(fs, config, log, log.load(), options, engine)
         raise
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.engine import Engine, LocalEngine
+from pyhudi.engine import Engine, in_process
 from pyhudi.index.bloom import file_stats_of, filter_slices, filter_slices_unpruned
 from pyhudi.index.bucket import BucketFinder, bucket_groups
 from pyhudi.index.consistent_hashing import Ring, RingFinder
@@ -160,8 +160,7 @@ def tag_rows(
     ]
     rows = sum(part.row_count for part in plan.parts)
     is_small = rows <= _FEW_ROWS and index.queries_records and not additional
-    here = LocalEngine() if is_small and not engine.shares_memory else engine
-    return here.run(tag_shard, tasks, label="tag")
+    return in_process(engine, is_small=is_small).run(tag_shard, tasks, label="tag")
 
 
 @dataclass(frozen=True)
