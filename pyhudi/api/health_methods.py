@@ -24,7 +24,6 @@ from pyhudi.operations.inline_services import (
     count_pending,
     run_enabled,
 )
-from pyhudi.operations.write import commit
 from pyhudi.options import Options
 from pyhudi.report.table_report import TableReport, table_report
 from pyhudi.storage.filesystem import FileSystem
@@ -114,7 +113,7 @@ class TableServices:
             clustering = replace(rules.clustering, inline=True, after_commits=clustering_commits)
             rules = replace(rules, clustering=clustering)
         options = replace(self._options, services=rules)
-        yield from run_enabled(self._fs, options, self._engine, commit)
+        yield from run_enabled(self._fs, options, self._engine)
 
     def pending(self) -> PendingServices:
         """The numbers of planned compactions and clusterings that are not completed."""

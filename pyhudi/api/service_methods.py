@@ -19,7 +19,6 @@ from pyhudi.operations.snapshot_pins import pin_snapshot
 from pyhudi.operations.ttl import ExpiryReport, expire
 from pyhudi.operations.upgrade import upgrade
 from pyhudi.operations.version_change import change_version
-from pyhudi.operations.write import commit
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
@@ -185,7 +184,7 @@ class ServiceVerbs:
         dry_run: report only.  Raises OptionError if no number of days is set; LockError,
         WriteConflictError, after which the table is unchanged.
         """
-        return expire(self._fs, self._options, self._engine, commit, dry_run=dry_run)
+        return expire(self._fs, self._options, self._engine, dry_run=dry_run)
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Delete files that no reader needs any more, according to `hoodie.clean.policy`.

@@ -13,11 +13,8 @@ from pyhudi.api.merge_builder import TableMerge
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
-from pyhudi.operations.catalog_sync import sync_catalogs
-from pyhudi.operations.commit_callback import call_back
-from pyhudi.operations.inline_services import after_write
-from pyhudi.operations.publish import as_if_published, discard_deferred, publish_deferred
-from pyhudi.operations.write import commit, write
+from pyhudi.operations.publish import as_if_published, discard_deferred
+from pyhudi.operations.write import publish, write
 from pyhudi.options import Options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, named_columns
@@ -289,10 +286,7 @@ class WritingVerbs(IngestVerbs):
         Raises UserError if no deferred write exists at this instant, WriteConflictError if a writer
         that does not support deferred writes has committed since.
         """
-        report = publish_deferred(self._fs, instant, self._options.write)
-        report = after_write(self._fs, self._options, self._engine, report, commit)
-        report = sync_catalogs(self._fs, self._options, report)
-        return call_back(self._fs, self._options.write.callback, report)
+        return publish(self._fs, self._options, self._engine, instant)
 
     def preview(
         self,

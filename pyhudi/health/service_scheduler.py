@@ -24,7 +24,6 @@ from pyhudi.markup import card_html, rows_html
 from pyhudi.operations import due_policy, table_services
 from pyhudi.operations.due_policy import DuePolicy
 from pyhudi.operations.ttl import expire
-from pyhudi.operations.write import commit
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.storage.filesystem import FileSystem
@@ -172,7 +171,7 @@ def _by_policy(
 
 
 def _expire(fs: FileSystem, options: Options, engine: Engine) -> str:
-    report = expire(fs, options, engine, commit, dry_run=False)
+    report = expire(fs, options, engine, dry_run=False)
     done = f"deleted partitions {', '.join(report.partitions)} at {report.instant}"
     return done if report.instant else "; ".join(report.notes)
 

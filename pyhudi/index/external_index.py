@@ -7,7 +7,7 @@ key -> (partition path, file id, commit)
 An entry is valid only if its commit is completed, and only while its file group is in the table:
 entries of replaced, cleaned or rolled-back file groups are ignored.
 
-Steps of a write (see `write/write_tasks` and `operations/write`):
+Steps of a write (see `write/write_tasks` and `operations/commit`):
 
     open       for the table as it is: catches up with commits of writers that do not know it
     finder     looks up each hash part of the batch

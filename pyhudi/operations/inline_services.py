@@ -37,25 +37,23 @@ from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.write_context import Commit
 from pyhudi.write.write_report import WriteReport
 
 
 def after_write(
-    fs: FileSystem, options: Options, engine: Engine, report: WriteReport, commit: Commit
+    fs: FileSystem, options: Options, engine: Engine, report: WriteReport
 ) -> WriteReport:
     """The report of a write, with a note for each inline service that was due.
 
-    commit: runs a write without inline services.  No service runs after a dry run, a write without
-    a commit or an unpublished write.  Raises errors of services only if
-    `hoodie.fail.writes.on.inline.table.service.exception` or
+    No service runs after a dry run, a write without a commit or an unpublished write.
+    Raises errors of services only if `hoodie.fail.writes.on.inline.table.service.exception` or
     `hoodie.fail.on.timeline.archiving` is set.
     """
     rules = options.services
     if not rules.enabled or report.instant is None or not report.published:
         return report
     notes: list[str] = []
-    for ran in run_enabled(fs, options, engine, commit):
+    for ran in run_enabled(fs, options, engine):
         if ran.error is None:
             notes += ran.notes
             continue
@@ -76,15 +74,13 @@ class ServiceRun:
     error: PyhudiError | OSError | pa.ArrowException | None = None
 
 
-def run_enabled(
-    fs: FileSystem, options: Options, engine: Engine, commit: Commit
-) -> Iterator[ServiceRun]:
+def run_enabled(fs: FileSystem, options: Options, engine: Engine) -> Iterator[ServiceRun]:
     """Run each service that the options enable after a write and that is due by the timeline.
 
     Yields each that has notes or failed, before the next one runs.  Cost if none is due: one
     listing of the timeline.
     """
-    table = _Table(fs, options, engine, commit)
+    table = _Table(fs, options, engine)
     for service in _SERVICES:
         try:
             notes = tuple(service.after(table))
@@ -94,7 +90,7 @@ def run_enabled(
             ran = ServiceRun(service.name, error=error)
         if ran.notes or ran.error is not None:
             yield ran
-            table = _Table(fs, options, engine, commit)
+            table = _Table(fs, options, engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,6 @@ class _Table:
     fs: FileSystem
     options: Options
     engine: Engine
-    commit: Commit
 
     @cached_property
     def now(self) -> _OnTimeline:
@@ -156,7 +151,7 @@ class _OnTimeline:
 
 
 def _expire(table: _Table) -> Iterable[str]:
-    done = expire(table.fs, table.options, table.engine, table.commit, dry_run=False)
+    done = expire(table.fs, table.options, table.engine, dry_run=False)
     if done.instant is not None:
         yield f"expiry {done.instant} deleted partitions: {', '.join(done.partitions)}"
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import PARTITION_METAFILE, join
+from pyhudi.operations.commit import commit
 from pyhudi.options import ExpiryOptions, ExpiryRule, Options
 from pyhudi.planning.ttl import expired, last_written
 from pyhudi.read.table_snapshot import TableState
@@ -16,7 +17,7 @@ from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.write.input.batch import NoRows
-from pyhudi.write.write_context import Commit, Operation, WriteRequest
+from pyhudi.write.write_context import Operation, WriteRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,7 @@ def _created(state: TableState) -> dict[str, InstantTime]:
     return found
 
 
-def expire(
-    fs: FileSystem, options: Options, engine: Engine, commit: Commit, *, dry_run: bool
-) -> ExpiryReport:
+def expire(fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool) -> ExpiryReport:
     """Delete the expired partitions in one replace commit.
 
     Raises OptionError if no number of days is set.

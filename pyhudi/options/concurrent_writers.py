@@ -40,7 +40,7 @@ class ConcurrencyMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Concurrent writes.  Used by operations/write and transaction/begin."""
+    """Concurrent writes.  Used by operations/commit and transaction/begin."""
 
     mode: ConcurrencyMode = ConcurrencyMode.SINGLE_WRITER
     retries: int = 4  # after conflicts; the last one holds the lock from its start

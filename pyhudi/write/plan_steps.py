@@ -1,4 +1,4 @@
-"""Planning steps of a write, called by `operations/write`.
+"""Planning steps of a write, called by `operations/commit`.
 
 ```
 stage_batch    keys, partition paths, index shards

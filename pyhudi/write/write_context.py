@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -24,7 +23,6 @@ from pyhudi.observe.events import observed
 from pyhudi.options import KnownKeys, Options, SchemaMode, WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.write.input.batch import BatchChunk, Rows
@@ -37,7 +35,6 @@ from pyhudi.write.overwrite import (
 from pyhudi.write.placement.assignment import Assignment, Mode
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.placement.tagging import Duplicates, ShardTags
-from pyhudi.write.write_report import WriteReport
 
 
 class Operation(Enum):
@@ -267,7 +264,3 @@ def _shared(context: WriteContext, planned: PlannedWrite) -> frozenset[FileGroup
     if is_checked or not context.options.concurrency.is_non_blocking:
         return frozenset()
     return _only_logged(context, planned)
-
-
-Commit: TypeAlias = Callable[[FileSystem, WriteRequest], WriteReport]
-"""Runs one write: `operations.write.commit`."""

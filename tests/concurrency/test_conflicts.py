@@ -11,8 +11,8 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SchemaError, UserError, WriteConflictError
+from pyhudi.operations.commit import pause_seconds
 from pyhudi.operations.create import NewTable, create
-from pyhudi.operations.write import pause_seconds
 from pyhudi.options import Concurrency, IndexKind, parse_options
 from pyhudi.records import InstantTime
 from pyhudi.services.compaction import pending_compactions

@@ -10,7 +10,6 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.operations.create import NewTable, create
 from pyhudi.operations.inline_services import after_write
-from pyhudi.operations.write import commit
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
@@ -59,7 +58,7 @@ def written(kind: TableType, *, writes: int = 8) -> tuple[MemoryFileSystem, Writ
 
 
 def ran_inline(fs: MemoryFileSystem, report: WriteReport, options: dict[str, str]) -> set[str]:
-    done = after_write(clone(fs), parse_options(options), LocalEngine(1), report, commit)
+    done = after_write(clone(fs), parse_options(options), LocalEngine(1), report)
     notes = done.notes[len(report.notes) :]
     return {NAMES[max((n for n in NAMES if note.startswith(n)), key=len)] for note in notes}
 

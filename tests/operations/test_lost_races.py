@@ -13,7 +13,7 @@ import pyhudi
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import Overtaken, OvertakenError, StorageError, WriteConflictError
 from pyhudi.filenames import HEARTBEATS, METADATA_TABLE
-from pyhudi.operations.write import Committed, _attempt
+from pyhudi.operations.commit import Committed, _attempt
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import Bytes, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
@@ -29,7 +29,7 @@ from tests.support.engines import Pausing
 PACKAGE = Path(pyhudi.__file__).parent
 RAISED = {
     "operations/inline_services.py",  # any error of a service, if an option says so
-    "operations/write.py",  # the end of a write without further attempts
+    "operations/commit.py",  # the end of a write without further attempts
     "spark/streams/split_reader.py",  # an error of a source, which a task returned
     "services/clustering.py",
     "transaction/finish.py",  # the end of a service, which is not planned again

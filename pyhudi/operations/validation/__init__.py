@@ -1,1 +1,1 @@
-"""Checks of a write before it is committed; operations/write.py runs them."""
+"""Checks of a write before it is committed; operations/commit.py runs them."""
