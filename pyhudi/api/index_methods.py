@@ -22,7 +22,7 @@ from pyhudi.index.secondary.build import SecondaryRequest
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
 from pyhudi.metadata.record_index.lookup_explain import explain_lookup
 from pyhudi.operations import external_indexes, metadata_indexes, record_index
-from pyhudi.operations.external_indexes import rebuild_store, rebuild_store_plan
+from pyhudi.operations.external_indexes import plan_store_rebuild, rebuild_store
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.positions import moment_at
 from pyhudi.read.table_snapshot import TableState, read_current
@@ -140,13 +140,13 @@ class TableIndex:
         """
         kind = index_that_answers(self._state(), self._options)
         if kind.is_store and dry_run:
-            return external_indexes.repair_store_plan(
+            return external_indexes.plan_store_repair(
                 self._state(), self._options, self._engine, kind
             )
         if kind.is_store:
             return external_indexes.repair_faults(self._fs, self._options, self._engine, kind)
         if dry_run:
-            return record_index.repair_plan(self._state(), self._engine)
+            return record_index.plan_repair(self._state(), self._engine)
         return record_index.repair_index(self._fs, self._options, self._engine)
 
     def rebuild(
@@ -175,12 +175,12 @@ class TableIndex:
         built = self._kind(text_of(kind, "kind"))
         if built.is_store:
             if dry_run:
-                return rebuild_store_plan(self._state(), self._options, built, buckets)
+                return plan_store_rebuild(self._state(), self._options, built, buckets)
             return rebuild_store(
                 self._fs, self._options, self._engine, built, buckets, progress or silent
             )
         if dry_run:
-            return record_index.rebuild_plan(self._state(), self._options, built, buckets)
+            return record_index.plan_rebuild(self._state(), self._options, built, buckets)
         report_progress = progress or silent
         return record_index.rebuild_index(
             self._fs, self._options, self._engine, built, buckets, report_progress

@@ -22,14 +22,14 @@ from pyhudi.operations.version_change import change_version
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
-from pyhudi.services.archival import ArchiveReport, describe_archival
+from pyhudi.records import InstantTime
+from pyhudi.services.archival import ArchiveReport, plan_archival
 from pyhudi.services.cancel_plan import UnscheduleReport
 from pyhudi.services.cleaning import CleanReport
 from pyhudi.services.clustering import ClusteringReport
 from pyhudi.services.compaction import CompactionReport
-from pyhudi.services.log_compaction import LogCompactionReport
-from pyhudi.services.log_compaction import would_do as log_compaction_plan
-from pyhudi.services.savepoint import Savepoint, savepoints
+from pyhudi.services.log_compaction import LogCompactionReport, plan_log_compaction
+from pyhudi.services.savepoint import Savepoint, plan_savepoint, savepoints
 from pyhudi.services.snapshot_pins import PinnedSnapshot, SnapshotPin, pinned_snapshots
 from pyhudi.services.upgrade import KeyColumns, UpgradeReport
 from pyhudi.storage.filesystem import FileSystem
@@ -57,7 +57,7 @@ class ServiceVerbs:
         WriteConflictError, after which the table is unchanged.
         """
         if dry_run:
-            return table_services.preview_compaction(self._state(), self._options)
+            return table_services.plan_compaction(self._state(), self._options)
         return table_services.compact(self._fs, self._options, self._engine)
 
     def compact_logs(self, *, dry_run: bool = False) -> LogCompactionReport:
@@ -70,7 +70,7 @@ class ServiceVerbs:
         WriteConflictError, after which the table is unchanged.
         """
         if dry_run:
-            return log_compaction_plan(self._state(), self._options)
+            return plan_log_compaction(self._state(), self._options)
         return table_services.compact_logs(self._fs, self._options, self._engine)
 
     @overload
@@ -84,7 +84,7 @@ class ServiceVerbs:
         None if there are no logs.  Writers continue concurrently.  dry_run: report what would be
         planned.  Raises UserError for a copy-on-write table."""
         if dry_run:
-            return table_services.preview_compaction(self._state(), self._options)
+            return table_services.plan_compaction(self._state(), self._options)
         return table_services.schedule_compaction(self._fs, self._options, self._engine)
 
     def unschedule_compaction(self, instant: str, *, dry_run: bool = False) -> UnscheduleReport:
@@ -137,7 +137,7 @@ class ServiceVerbs:
         )
         check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
-            return table_services.preview_clustering(self._state(), requested)
+            return table_services.plan_clustering(self._state(), requested)
         also_plans = requested is not self._options
         return table_services.cluster(self._fs, requested, self._engine, also_plans=also_plans)
 
@@ -173,7 +173,7 @@ class ServiceVerbs:
         )
         check_partition_names(partitions, lambda: self._state().partitions())
         if dry_run:
-            return table_services.preview_clustering(self._state(), requested)
+            return table_services.plan_clustering(self._state(), requested)
         return table_services.schedule_clustering(self._fs, requested, self._engine)
 
     def expire_partitions(self, *, dry_run: bool = False) -> ExpiryReport:
@@ -193,7 +193,7 @@ class ServiceVerbs:
         savepoints, pending compactions and pinned snapshots (`hold`).  dry_run: report only.
         """
         if dry_run:
-            return table_services.clean_plan(self._state(), self._options)
+            return table_services.plan_clean(self._state(), self._options)
         return table_services.clean(self._fs, self._options, self._engine)
 
     def pin_snapshot(self, as_of: PointInTime | None = None) -> SnapshotPin:
@@ -220,7 +220,7 @@ class ServiceVerbs:
         next clean or compaction are retained.  dry_run: report only.
         """
         if dry_run:
-            return describe_archival(self._state(), self._options)
+            return plan_archival(self._state(), self._options)
         return table_services.archive(self._fs, self._options, self._engine)
 
     @property
@@ -236,7 +236,7 @@ class ServiceVerbs:
         compaction of the metadata table depends on it.
         """
         if dry_run:
-            return rollback_restore.rollback_plan(self._state(), required_text(instant, "instant"))
+            return rollback_restore.plan_rollback(self._state(), required_text(instant, "instant"))
         return rollback_restore.rollback(
             self._fs, self._options, self._engine, required_text(instant, "instant")
         )
@@ -253,7 +253,9 @@ class ServiceVerbs:
         text_of(comment, "comment")
         instant = text_of(instant, "instant")
         if dry_run:
-            return rollback_restore.savepoint_plan(self._state(), comment, instant)
+            return plan_savepoint(
+                self._state(), comment, None if instant is None else InstantTime(instant)
+            )
         return rollback_restore.savepoint(self._fs, self._options, self._engine, comment, instant)
 
     def savepoints(self) -> list[Savepoint]:
@@ -265,7 +267,9 @@ class ServiceVerbs:
 
         dry_run: only return it.  Raises UserError if there is none."""
         if dry_run:
-            return rollback_restore.saved_at(self._state(), required_text(instant, "instant"))
+            return rollback_restore.plan_savepoint_deletion(
+                self._state(), required_text(instant, "instant")
+            )
         return rollback_restore.delete_savepoint(
             self._fs, self._options, self._engine, required_text(instant, "instant")
         )
@@ -280,7 +284,7 @@ class ServiceVerbs:
         snapshot have been cleaned.
         """
         if dry_run:
-            return rollback_restore.restore_plan(self._state(), required_text(instant, "instant"))
+            return rollback_restore.plan_restore(self._state(), required_text(instant, "instant"))
         return rollback_restore.restore(
             self._fs, self._options, self._engine, required_text(instant, "instant")
         )

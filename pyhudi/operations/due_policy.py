@@ -139,7 +139,7 @@ def _archival_trigger(table: OnTimeline, options: Options) -> Due:
 
 
 def _archival_work(state: TableState, options: Options) -> Due:
-    found = archival.describe_archival(state, options)
+    found = archival.plan_archival(state, options)
     why = f"{len(found.instants)} old instants"
     if found.held_by:
         why += f", more are retained by {found.held_by}"

@@ -114,7 +114,7 @@ _REBUILDS: Final[Mapping[IndexKind, Rebuild]] = {
 }
 
 
-def rebuild_store_plan(
+def plan_store_rebuild(
     state: TableState, options: Options, kind: IndexKind, buckets: int | None
 ) -> IndexRebuild:
     """What `rebuild_store` would do now; changes nothing."""
@@ -149,7 +149,7 @@ def verify_store(
         return _check_of(state, check_store(state, opened, engine, staging), began)
 
 
-def repair_store_plan(
+def plan_store_repair(
     state: TableState, options: Options, engine: Engine, kind: IndexKind
 ) -> IndexRepair:
     """What `repair_faults` would do now; changes nothing."""

@@ -101,7 +101,7 @@ def check_repairable(state: TableState) -> None:
         )  # fmt: skip
 
 
-def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
+def plan_repair(state: TableState, engine: Engine) -> IndexRepair:
     """What `repair_index` would do now; changes nothing."""
     began = time.monotonic()
     check_repairable(state)
@@ -115,7 +115,7 @@ def repair_plan(state: TableState, engine: Engine) -> IndexRepair:
         return IndexRepair(check, put, ended, faulty, dry_run=True, notes=notes)
 
 
-def rebuild_plan(
+def plan_rebuild(
     state: TableState, options: Options, kind: IndexKind, buckets: int | None
 ) -> IndexRebuild:
     """What `rebuild_index` would do now; changes nothing."""

@@ -22,7 +22,6 @@ from pyhudi.services.indexing.hbase import open_hbase
 from pyhudi.services.savepoint import (
     Savepoint,
     create_savepoint,
-    planned_savepoint,
     remove_savepoint,
     savepoint_at,
 )
@@ -36,7 +35,7 @@ from pyhudi.transaction.restore import (
     propose_restore,
     write_restore_plan,
 )
-from pyhudi.transaction.rollback import plan_rollback, roll_back_newest
+from pyhudi.transaction.rollback import propose_rollback, roll_back_newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +73,9 @@ def rollback(fs: FileSystem, options: Options, engine: Engine, instant: str) -> 
     )
 
 
-def rollback_plan(state: TableState, instant: str) -> RollbackReport:
+def plan_rollback(state: TableState, instant: str) -> RollbackReport:
     """What `rollback` would do now; changes nothing."""
-    planned = plan_rollback(state.fs, state.config, state.log, InstantTime(instant))
+    planned = propose_rollback(state.fs, state.config, state.log, InstantTime(instant))
     deleted, command_blocks = _removed([planned])
     return RollbackReport(
         undone=planned.time, deleted=deleted, command_blocks=command_blocks, dry_run=True
@@ -134,12 +133,7 @@ def savepoint(
         return create_savepoint(state, comment, None if instant is None else InstantTime(instant))
 
 
-def savepoint_plan(state: TableState, comment: str, instant: str | None) -> Savepoint:
-    """What `savepoint` would protect now; changes nothing."""
-    return planned_savepoint(state, comment, None if instant is None else InstantTime(instant))
-
-
-def saved_at(state: TableState, instant: str) -> Savepoint:
+def plan_savepoint_deletion(state: TableState, instant: str) -> Savepoint:
     """What `delete_savepoint` would release now; changes nothing."""
     return replace(savepoint_at(state, InstantTime(instant)), dry_run=True)
 
@@ -196,7 +190,7 @@ def _check_no_writers(state: TableState, options: Options) -> None:
             )
 
 
-def restore_plan(state: TableState, instant: str) -> RestoreReport:
+def plan_restore(state: TableState, instant: str) -> RestoreReport:
     """What `restore` would undo now; changes nothing."""
     plans = propose_restore(state, InstantTime(instant))
     deleted, command_blocks = _removed(plans)

@@ -97,7 +97,7 @@ def unschedule_plan(
         return unschedule(state, instant, actions, options, engine, dry_run=dry_run)
 
 
-def preview_compaction(state: TableState, options: Options) -> CompactionReport:
+def plan_compaction(state: TableState, options: Options) -> CompactionReport:
     """What `compact` would do now; changes nothing."""
     slices = propose_compaction(state, options)
     return CompactionReport(
@@ -160,7 +160,7 @@ def schedule_clustering(fs: FileSystem, options: Options, engine: Engine) -> str
         return str(planned.time) if planned else None
 
 
-def preview_clustering(state: TableState, options: Options) -> ClusteringReport:
+def plan_clustering(state: TableState, options: Options) -> ClusteringReport:
     """What `cluster` would do now; changes nothing."""
     plan = propose_clustering(state, options)
     return ClusteringReport(
@@ -207,7 +207,7 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     )
 
 
-def clean_plan(state: TableState, options: Options) -> CleanReport:
+def plan_clean(state: TableState, options: Options) -> CleanReport:
     """What `clean` would do now; changes nothing."""
     plan = propose_clean(state, options)
     return CleanReport(

@@ -304,7 +304,7 @@ def _archive(
     return archived, bool(fresh)
 
 
-def describe_archival(state: TableState, options: Options) -> ArchiveReport:
+def plan_archival(state: TableState, options: Options) -> ArchiveReport:
     """Report what `execute_archival` would do now; nothing changes."""
     plan = propose_archival(state, options)
     metadata_plan = propose_metadata(state, plan.instants, options)

@@ -174,7 +174,7 @@ def execute_clustering(taken: Claim, options: Options, engine: Engine) -> Cluste
                 drop(state, pending, engine)
             return ClusteringOutcome(pending, None)
         check_sortable(plan.order.columns, state.schema(), option=SORT_COLUMNS)
-        return _publish(state, pending, plan, options, engine)
+        return _run(state, pending, plan, options, engine)
 
 
 def drop(state: TableState, pending: Instant, engine: Engine) -> None:
@@ -212,7 +212,7 @@ def cancel_clustering(
     return tuple(str(pending.time) for pending in dropped)
 
 
-def _publish(
+def _run(
     state: TableState, pending: Instant, plan: ClusteringInput, options: Options, engine: Engine
 ) -> ClusteringOutcome:
     fs = state.fs

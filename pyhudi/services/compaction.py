@@ -156,7 +156,7 @@ def execute_compaction(taken: Claim, options: Options, engine: Engine) -> Compac
     An error other than a crash rolls back everything except the pending plan.
     """
     with taken.running(options, engine):
-        return _publish(taken.state, taken.instant, options, engine)
+        return _run(taken.state, taken.instant, options, engine)
 
 
 def _with_unplanned_logs(state: TableState, view: TableView, planned: FileSlice) -> FileSlice:
@@ -181,7 +181,7 @@ _NOTHING = WriteSet(frozenset())
 """Writers may write to the groups of a plan: their log files apply to the new base files."""
 
 
-def _publish(
+def _run(
     state: TableState, pending: Instant, options: Options, engine: Engine
 ) -> CompactionOutcome:
     fs, log = state.fs, state.log

@@ -123,7 +123,7 @@ def execute_log_compaction(
     plan = compaction_plan(proposal.slices, runs_at_once=True)
     pending = state.log.request(Action.LOG_COMPACTION, plan.to_avro())
     try:
-        stats = _publish(state, pending, proposal.slices, options, engine)
+        stats = _run(state, pending, proposal.slices, options, engine)
     except (PyhudiError, OSError, pa.ArrowException):
         for left in state.log.load().pending:
             if left.time == pending.time:
@@ -142,7 +142,7 @@ def execute_log_compaction(
     )
 
 
-def would_do(state: TableState, options: Options) -> LogCompactionReport:
+def plan_log_compaction(state: TableState, options: Options) -> LogCompactionReport:
     """Report what `execute_log_compaction` would do now; nothing changes."""
     proposal = propose_log_compaction(state, options)
     return LogCompactionReport(
@@ -154,7 +154,7 @@ def would_do(state: TableState, options: Options) -> LogCompactionReport:
     )
 
 
-def _publish(
+def _run(
     state: TableState,
     pending: Instant,
     slices: Sequence[FileSlice],

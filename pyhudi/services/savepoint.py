@@ -65,7 +65,7 @@ def create_savepoint(
     return _described(commit.time, record)
 
 
-def planned_savepoint(
+def plan_savepoint(
     state: TableState, comment: str, instant: InstantTime | None = None
 ) -> Savepoint:
     """The savepoint that `create_savepoint` would write now; nothing changes.  Same errors."""

@@ -124,15 +124,15 @@ def roll_back_newest(
 ) -> RolledBack:
     """Undo the newest completed commit permanently.  The caller holds the table's lock.
 
-    Raises UserError, before any change, for what `plan_rollback` rejects.
+    Raises UserError, before any change, for what `propose_rollback` rejects.
     """
     roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
-    planned = plan_rollback(fs, config, log, instant)
+    planned = propose_rollback(fs, config, log, instant)
     at = _request(fs, log, planned)
     return execute(fs, config, log, at, planned=planned, engine=engine)
 
 
-def plan_rollback(
+def propose_rollback(
     fs: FileSystem, config: TableConfig, log: TimelineLog, instant: InstantTime
 ) -> RollbackPlan:
     """The plan for undoing the newest completed commit; changes nothing.

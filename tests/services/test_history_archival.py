@@ -17,9 +17,9 @@ from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import InstantTime
 from pyhudi.services.archival import (
     ArchiveReport,
-    describe_archival,
     execute_archival,
     is_archival_due,
+    plan_archival,
 )
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
@@ -149,7 +149,7 @@ def test_reads_of_a_real_table_do_not_change(name: str) -> None:
 def test_a_dry_run_reports_what_a_run_archives() -> None:
     fs = table_with([done(2 * n) for n in range(9)])
     options = settings()
-    dry = describe_archival(load_state(fs, options.read), options)
+    dry = plan_archival(load_state(fs, options.read), options)
     report = archive(fs)
     assert (dry.instants, dry.files) == (report.instants, report.files) and report.instants
     assert set(report.instants) == times(0, 2, 4, 6, 8, 10)

@@ -68,7 +68,7 @@ def repair_index_faults(
     merges = config.is_merge_on_read
     requested = log.request(Action.DELTA_COMMIT if merges else Action.COMMIT)
     try:
-        return _publish(state, checks, requested, engine, options)
+        return _run(state, checks, requested, engine, options)
     except (PyhudiError, OSError, pa.ArrowException) as failed:
         with undoing(failed):
             check_lock(fs)
@@ -76,7 +76,7 @@ def repair_index_faults(
         raise
 
 
-def _publish(
+def _run(
     state: TableState,
     checks: Sequence[BucketCheck],
     requested: Instant,
