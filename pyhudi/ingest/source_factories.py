@@ -74,7 +74,6 @@ def s3_events_from(properties: Mapping[str, str]) -> RowSource:
     starts = of("ignore.relpath.prefix", "ignore.key.prefix")
     part = of("ignore.relpath.substring", "ignore.key.substring")
     excluded = [starts and glob.escape(starts) + "*", part and f"*{glob.escape(part)}*"]
-    _ = properties.get(queue + "max.messages.per.request")
     return S3EventSource(
         needed(properties, queue + "url", of="s3-events"),
         format=form or properties.get("format") or properties.get("source.hoodieincr.file.format"),

@@ -93,7 +93,6 @@ def files_from(properties: Mapping[str, str]) -> RowSource:
 
     own = "pyhudi.ingest.files."
     prefixes = properties.get("source.dfs.ignore.prefixes", "").split(",")
-    _ = properties.get("source.input.selector")
     return FileSource(
         needed(properties, "source.dfs.root", of="files"),
         format=properties.get("format"),

@@ -33,6 +33,7 @@ _USUAL: Final[Mapping[str, frozenset[str]]] = {
     "source.kafka.value.deserializer.class": frozenset({"KafkaAvroDeserializer"}),
     "source.hoodieincr.file.format": frozenset({"parquet"}),
     "source.hoodieincr.drop.all.meta.fields.from.source": frozenset({"true"}),
+    "s3.source.queue.max.messages.per.request": frozenset(),  # as many as the batch lacks
     "jdbc.incr.fallback.to.full.fetch": frozenset({"false"}),
 }
 """Values that request what every source does; empty: any value."""
