@@ -6,6 +6,8 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tests.layers import LAYERS, PACKAGE, PICTURE, render
@@ -25,6 +27,7 @@ def own_imports(tree: ast.AST) -> Iterator[tuple[int, str, int]]:
             yield from ((node.lineno, alias.name, 0) for alias in node.names)
 
 
+@cache
 def modules() -> list[tuple[Path, str, ast.Module]]:
     """Every module: its path, its package, its tree."""
     found = []
@@ -50,6 +53,20 @@ def test_imports_only_go_down() -> None:
             if level or (there != here and LAYER.get(there, -1) >= LAYER[here]):
                 breaches.append(f"{path}:{line}: {here} may not import {name}")
     assert not breaches, "\n".join(breaches)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    known = {
+        ".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree
+        for path, _, tree in modules()
+    }
+    graph: dict[str, set[str]] = {name: set() for name in known}
+    for name, tree in known.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found = {f"{node.module}.{alias.name}" for alias in node.names} & known.keys()
+                graph[name] |= found or {node.module} & known.keys()
+    TopologicalSorter(graph).prepare()  # raises CycleError with the modules
 
 
 def test_names_of_the_public_api_are_not_used_from_below() -> None:

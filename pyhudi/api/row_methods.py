@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi.read.library_formats import ArrowRows
+from pyhudi.read.scan import ArrowRows
 
 
 class RowVerbs(ArrowRows):

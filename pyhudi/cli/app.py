@@ -24,8 +24,7 @@ from pyhudi.cli import (
     tables,
     writes,
 )
-from pyhudi.cli.catalogs.manifest import manifest
-from pyhudi.cli.catalogs.sync import sync
+from pyhudi.cli.catalogs import manifest, sync
 from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
 from pyhudi.cli.ingest.commands import ingest

@@ -33,6 +33,7 @@ from pyhudi.filenames import (
     new_write_token,
     parse_data_file,
 )
+from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.definitions import define_record_index
 from pyhudi.metadata.file_writers import HFILE, create_group, write_base_hfile
 from pyhudi.metadata.partition_creation import archived_creations
@@ -55,8 +56,17 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.file_group_view import Visibility
 from pyhudi.table.listing import StoreListing, ensure_partition
-from pyhudi.table.metadata_properties import metadata_properties
-from pyhudi.table.properties import TableConfig, store_config
+from pyhudi.table.properties import (
+    CUSTOM_ID,
+    EVENT_TIME_ID,
+    MERGE_MODE,
+    PAYLOAD_CLASS,
+    MergeMode,
+    TableConfig,
+    TableType,
+    checksum,
+    store_config,
+)
 from pyhudi.timeline.clock import epoch_millis
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, State
@@ -205,7 +215,43 @@ def _shard_rows(
 
 
 def _create_table(fs: FileSystem, config: TableConfig) -> None:
-    store_config(fs.sub(METADATA_TABLE), metadata_properties(config))
+    store_config(fs.sub(METADATA_TABLE), _properties(config))
+
+
+def _properties(config: TableConfig) -> TableConfig:
+    """The properties of the metadata table.  Source: table_format 9.1; writer_v8_v9 11.1."""
+    layout, name = config.layout, f"{config.name}_metadata"
+    properties = {
+        "hoodie.table.name": name,
+        "hoodie.table.type": TableType.MERGE_ON_READ.value,
+        "hoodie.table.version": str(config.version),
+        "hoodie.timeline.layout.version": str(layout.timeline_version),
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": "key",
+        PAYLOAD_CLASS: "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+    }
+    if layout.metadata_instants is MetadataInstants.SUFFIXED:
+        properties |= {
+            "hoodie.table.keygenerator.class": (
+                "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator"
+            ),
+            "hoodie.compaction.record.merger.strategy": EVENT_TIME_ID,
+            "hoodie.archivelog.folder": "archived",
+        }
+    else:
+        properties |= {
+            "hoodie.table.initial.version": str(config.version),
+            "hoodie.timeline.path": "timeline",
+            "hoodie.timeline.history.path": "history",
+            "hoodie.archivelog.folder": "history",
+            "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+            MERGE_MODE: MergeMode.CUSTOM.value,
+            "hoodie.record.merge.strategy.id": CUSTOM_ID,
+            "hoodie.table.checksum": str(checksum("", name)),
+        }
+    return TableConfig(properties)
 
 
 def create_partition(

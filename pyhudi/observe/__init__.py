@@ -4,7 +4,7 @@ Operations emit an event when they end.  It is logged on `pyhudi.<name>` and han
 OpenTelemetry if its API package is installed, Prometheus, or a function.
 """
 
-from pyhudi.observe.events import Event as Event
+from pyhudi.observe.event import Event as Event
 from pyhudi.observe.events import add_receiver as add_receiver
 from pyhudi.observe.events import remove_receiver as remove_receiver
 from pyhudi.observe.json_lines import JsonLines as JsonLines

@@ -1,15 +1,16 @@
-"""Events, and their receivers."""
+"""Emission of events, and their receivers."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
+
+from pyhudi.observe.event import Event
 
 FACTS_KEY: Final = "pyhudi"
 """The attribute of a log record that has the facts of the event."""
@@ -22,22 +23,6 @@ _QUIET: Final = frozenset({"request", "phase"})
 
 # Python writes warnings to standard error where no logger has a handler
 logging.getLogger("pyhudi").addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that has ended.
-
-    name: "write", "phase", "service", "lookup", "request", "callback" or "ingest".  facts: plain
-    values by name; docs/observability.md lists them.  began: Unix time.  error: the class of the
-    error that ended it; None: success.
-    """
-
-    name: str
-    began: float
-    seconds: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    error: str | None = None
 
 
 EventReceiver = Callable[[Event], None]

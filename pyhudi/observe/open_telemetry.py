@@ -12,8 +12,7 @@ from typing import Any
 
 from opentelemetry import metrics, trace
 
-from pyhudi.observe.events import Event
-from pyhudi.observe.measurements import COUNTERS, SECONDS, labels_of, measured
+from pyhudi.observe.event import COUNTERS, SECONDS, Event, labels_of, measured
 
 Tracer = Callable[[str, dict[str, Any]], Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pyhudi.errors import UserError
 from pyhudi.libraries import load_library
-from pyhudi.observe.events import Event, add_receiver, remove_receiver
-from pyhudi.observe.measurements import COUNTERS, SECONDS, labels_of, measured
+from pyhudi.observe.event import COUNTERS, SECONDS, Event, labels_of, measured
+from pyhudi.observe.events import add_receiver, remove_receiver
 
 
 class PrometheusEndpoint:

@@ -66,7 +66,6 @@ from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.partial_update import partial_update
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.secondary_entries import check_expressions, maintained_indexes
-from pyhudi.write.table_creation import NewTable as NewTable
 from pyhudi.write.write_context import WriteContext, WriteRequest
 from pyhudi.write.write_report import WriteReport
 

@@ -7,7 +7,7 @@ if an index is queried, and `file_id: dictionary<int32, string>` if rows have fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -20,16 +20,14 @@ from pyhudi.arrays import Ints
 from pyhudi.formats.nested_fields import root_of
 from pyhudi.index.contract import path_codes
 from pyhudi.index.key_join import key_run
-from pyhudi.merge.combine_batch import greatest_rows, newest_rows
+from pyhudi.merge.column_merge import plain
+from pyhudi.merge.combine_batch import greatest_rows, merged_rows, newest_rows
+from pyhudi.merge.log_fold import number_keys
 from pyhudi.merge.merge_rules import MergeRules, delete_mask
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.write.input.batch import FILE_ID, BatchChunk, rows_of_shard
-from pyhudi.write.input.combine_duplicates import (
-    FoldedRows,
-    folded_rows,
-)
+from pyhudi.write.input.batch import FILE_ID, BatchChunk, rows_of_shard, take_rows
 
 DELETED = "deleted"
 
@@ -198,7 +196,7 @@ def _one_per_key(task: GatherTask, rows: pa.Table, part: Ints, row: Ints) -> _Co
         return _Combined(rows, part, row)
     keys = _identity(plan, rows)
     if plan.rules is not None and plan.duplicates is Duplicates.FOLD:
-        return _folded(task, rows, part, row, folded_rows(keys, plan.parts, part, row, plan.rules))
+        return _folded(task, rows, part, row, _folded_rows(keys, plan.parts, part, row, plan.rules))
     if plan.rules is not None and plan.duplicates is Duplicates.GREATEST:
         retained = greatest_rows(keys, rows, plan.rules)
     else:
@@ -210,7 +208,7 @@ def _one_per_key(task: GatherTask, rows: pa.Table, part: Ints, row: Ints) -> _Co
 
 
 def _folded(
-    task: GatherTask, rows: pa.Table, part: Ints, row: Ints, found: FoldedRows | None
+    task: GatherTask, rows: pa.Table, part: Ints, row: Ints, found: _FoldedRows | None
 ) -> _Combined:
     """Merge rows with the same key; the merged rows form an additional part."""
     if found is None:
@@ -250,3 +248,36 @@ def _deleted(plan: TagPlan, rows: pa.Table) -> npt.NDArray[np.bool_]:
         return np.ones(rows.num_rows, np.bool_)
     mask = delete_mask(rows, () if plan.rules is None else plan.rules.marks)
     return np.zeros(rows.num_rows, np.bool_) if mask is None else mask
+
+
+@dataclass(frozen=True, slots=True)
+class _FoldedRows:
+    """Rows of a batch after rows with the same key were merged.
+
+    retained: positions of unmerged rows.  rows: merged rows, with the keyed columns.
+    """
+
+    retained: npt.NDArray[np.int64]
+    rows: pa.Table
+
+
+def _folded_rows(
+    keys: pa.ChunkedArray, parts: Sequence[BatchChunk], part: Ints, row: Ints, rules: MergeRules
+) -> _FoldedRows | None:
+    """Merge rows with the same key, in order; None if no key occurs twice.
+
+    keys: of rows ordered by (part, row).  A key whose last effective row is a delete retains that
+    row.  Copies only the rows of duplicate keys.
+    """
+    _, _, key = number_keys(keys)
+    several = np.bincount(key)[key] > 1
+    if not several.any():
+        return None
+    at = np.flatnonzero(several)
+    merged = merged_rows(key[at], plain(take_rows(parts, part[at], row[at])), rules)
+    paths = merged.rows.schema.get_field_index(PARTITION_PATH)
+    encoded = merged.rows.column(paths).dictionary_encode()
+    rows = merged.rows.set_column(paths, PARTITION_PATH, encoded)
+    return _FoldedRows(
+        np.sort(np.concatenate([np.flatnonzero(~several), at[merged.removed]])), rows
+    )

@@ -1,11 +1,10 @@
-"""What metrics count of an event."""
+"""An event, and what metrics count of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
-
-from pyhudi.observe.events import Event
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "pyhudi_operations": ("Operations by outcome", ("event", "operation", "outcome")),
@@ -20,6 +19,22 @@ SECONDS: Final = ("pyhudi_seconds", "Duration of operations", ("event", "operati
 
 _ROWS: Final = ("inserted", "updated", "deleted", "unchanged", "missing_keys", "rows")
 _BYTES: Final = ("bytes_written", "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that has ended.
+
+    name: "write", "phase", "service", "lookup", "request", "callback" or "ingest".  facts: plain
+    values by name; docs/observability.md lists them.  began: Unix time.  error: the class of the
+    error that ended it; None: success.
+    """
+
+    name: str
+    began: float
+    seconds: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
 
 
 def measured(event: Event) -> Iterator[tuple[str, float, dict[str, str]]]:

@@ -1,4 +1,4 @@
-"""`pyhudi sync`: registration of a table in a catalog."""
+"""`pyhudi sync` and `pyhudi manifest`: a table for catalogs and for engines that read lists."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ def sync(
         catalog, uri=uri, database=database, table=table, region=region, dry_run=call.dry_run
     )
     return report.to_dict()
+
+
+@command("manifest", example="manifest trips", changes=True)
+@click.option("--names", is_flag=True, help="Names of files instead of URLs.")
+def manifest(call: Call, names: bool) -> Any:
+    """Write the list of base files of the newest snapshot (BigQuery, Redshift, Athena).
+
+    The list is .hoodie/absolute-path-manifest/latest-snapshot.csv; with --names it is
+    .hoodie/manifest/latest-snapshot.csv. Rows and deletes in logs are not part of it.
+    """
+    return call.table.write_manifest(absolute=not names, dry_run=call.dry_run).to_dict()
