@@ -15,7 +15,6 @@ from pyhudi.api.input_conversion import (
 from pyhudi.engine import Engine
 from pyhudi.operations import rollback_restore, table_services
 from pyhudi.operations.rollback_restore import RollbackReport
-from pyhudi.operations.snapshot_pins import pin_snapshot
 from pyhudi.operations.ttl import ExpiryReport, expire
 from pyhudi.operations.upgrade import upgrade
 from pyhudi.operations.version_change import change_version
@@ -190,7 +189,7 @@ class ServiceVerbs:
         """Delete files that no reader needs any more, according to `hoodie.clean.policy`.
 
         Retains at least the newest file slice of each file group, and all files needed by
-        savepoints, pending compactions and pinned snapshots (`hold`).  dry_run: report only.
+        savepoints, pending compactions and pinned snapshots.  dry_run: report only.
         """
         if dry_run:
             return table_services.plan_clean(self._state(), self._options)
@@ -205,7 +204,7 @@ class ServiceVerbs:
         SnapshotExpiredError if files of the snapshot have been cleaned, UserError if a pending
         clean deletes some of them, LockError.
         """
-        return pin_snapshot(self._fs, self._options, as_of)
+        return rollback_restore.pin_snapshot(self._fs, self._options, as_of)
 
     def pinned_snapshots(self) -> list[PinnedSnapshot]:
         """The pinned snapshots and their readers, including dead readers until the next clean."""

@@ -43,7 +43,7 @@ from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex, check_by_partition
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.lookup import RecordIndex
-from pyhudi.options import IndexKind, Options
+from pyhudi.options import ConcurrencyMode, IndexKind, Options, WriteOptions
 from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import META_COLUMNS
@@ -58,7 +58,6 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import check_table, roll_back_crashed
 from pyhudi.transaction.deferred_publish import check_none_deferred
 from pyhudi.transaction.rollback_plan import RolledBack
-from pyhudi.write.concurrency_checks import check_mode
 from pyhudi.write.input.batch import Rows, StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
 from pyhudi.write.input.staged_rows import StagedRows
@@ -131,7 +130,7 @@ def make_ready(fs: FileSystem, request: WriteRequest) -> Ready | WriteReport:
     config = load_config(fs)
     check_table(config)
     check_by_partition(fs, config)
-    check_mode(fs, config, request)
+    _check_mode(fs, config, request)
     log = timeline_log(fs, config)
     timeline = log.load()
     check_none_deferred(fs, timeline)
@@ -192,6 +191,42 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
     return load_config(fs)
 
 
+def _check_mode(fs: FileSystem, config: TableConfig, request: WriteRequest) -> None:
+    """Raise OptionError, with the reason, for a concurrency mode that the table or operation does
+    not allow.
+
+    Under non-blocking concurrency control several writers append logs to one file group, and
+    neither waits for the other.  That takes logs that belong to a slice by their completion, and an
+    index that assigns equal keys to one file group without a look-up, which is the simple bucket
+    index.  Source: writer_v8_v9 14.
+    """
+    if not request.options.write.concurrency.is_non_blocking:
+        return
+    reason = next(_obstacles(fs, config, request), None)
+    if reason is not None:
+        raise OptionError(
+            f"non-blocking concurrency control {reason}", option="hoodie.write.concurrency.mode",
+            value=ConcurrencyMode.NON_BLOCKING.value, operation=request.operation.value.lower(),
+            hint=f"use {ConcurrencyMode.OPTIMISTIC.value}",
+        )  # fmt: skip
+
+
+def _obstacles(fs: FileSystem, config: TableConfig, request: WriteRequest) -> Iterator[str]:
+    if config.layout.logs_name_slices:
+        yield f"is for tables of version 8 or later; this table has version {config.version}"
+    if not config.is_merge_on_read:
+        yield "is for merge-on-read tables: writers of base files conflict"
+    if not _has_simple_buckets(fs, config, request.options.write):
+        yield "is for tables with a simple bucket index: others assign new keys by a look-up"
+    if request.operation.replaces:
+        yield "does not allow operations that replace file groups"
+
+
+def _has_simple_buckets(fs: FileSystem, config: TableConfig, options: WriteOptions) -> bool:
+    choice = choose_index(fs, config, options)
+    return choice is not None and choice.bucket is not None and not choice.bucket.is_consistent
+
+
 def make_context(
     fs: FileSystem,
     now: Timeline | None,
@@ -201,7 +236,7 @@ def make_context(
     """now: the timeline, listed under a lock that is still held; None: it is listed here."""
     state = load_state(fs, request.options.read, now=now)
     check_table(state.config)
-    check_mode(state.fs, state.config, request)
+    _check_mode(state.fs, state.config, request)
     stored = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     fitted, partial = FittedSchema(stored), None
     if request.operation.brings_rows:

@@ -1,4 +1,4 @@
-"""Rollback, savepoints and restore, from the lock to the report."""
+"""Rollback, savepoints, pins of snapshots and restore, from the lock to the report."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pyhudi.index.watermark import touched_groups
 from pyhudi.operations.table_services import alone
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.cleaning import claim_clean, execute_clean, pending_cleans
@@ -25,9 +26,11 @@ from pyhudi.services.savepoint import (
     remove_savepoint,
     savepoint_at,
 )
+from pyhudi.services.snapshot_pins import SnapshotPin, place_pin
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import WRITES, Instant, State
 from pyhudi.timeline.plans.rollback import RollbackPlan
+from pyhudi.transaction.begin import check_table, table_lock
 from pyhudi.transaction.heartbeat import living
 from pyhudi.transaction.restore import (
     RestoreReport,
@@ -144,6 +147,17 @@ def delete_savepoint(fs: FileSystem, options: Options, engine: Engine, instant: 
         saved = savepoint_at(state, InstantTime(instant))
         remove_savepoint(state.log, state.timeline, InstantTime(instant))
         return saved
+
+
+def pin_snapshot(fs: FileSystem, options: Options, as_of: PointInTime | None) -> SnapshotPin:
+    """Protect a snapshot from cleaning as long as the result exists.
+
+    Does not roll back crashed writers: a reader changes no rows.
+    """
+    with table_lock(fs, options.write, "pin snapshot"):
+        state = load_state(fs, options.read)
+        check_table(state.config)
+        return place_pin(state, as_of, options.write)
 
 
 def restore(fs: FileSystem, options: Options, engine: Engine, instant: str) -> RestoreReport:
