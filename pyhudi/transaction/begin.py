@@ -1,10 +1,10 @@
 """Begin of a transaction: takes the table's lock and rolls back crashed writers.
 
 ```
-opened      lock -> crashed writers rolled back -> the table as it is now      (plan, request T)
-claimed     T's heartbeat begins, still under the lock
-            without lock: the work; others begin, commit and run services concurrently
-finishing   see `finish`
+open_locked  lock -> crashed writers rolled back -> the table as it is now     (plan, request T)
+claimed      T's heartbeat begins, still under the lock
+             without lock: the work; others begin, commit and run services concurrently
+finishing    see `finish`
 ```
 
 How a service uses it: docs/transactions.md.
