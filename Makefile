@@ -45,6 +45,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
+# Tests and benches start hundreds of processes; without stored bytecode each compiles the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: browser demo faults filters failing-disk docs failing-store test test-interop test-spark test-plain check check-types-and-benches long bench figures interop azure catalogs engines hbase hdfs hudi-rs outsiders postgres ingest-kills kafka spark-stores spark-versions zookeeper kills history chaos fuzz wheel build clean properties torn sanitize simulate model mutants newcomer test-version-9 engines-local
 
 $(BIN)/python:
@@ -81,14 +84,17 @@ test: build
 	$(BIN)/python -m tests.support.not_run $(PARTS:%=build/tests/%.json) || status=1; \
 	exit $$status
 
+# The folder of tests with a mark, and the files elsewhere that have it: collecting all costs more.
+marked = tests/$(1) $(shell grep -rl --include='test_*.py' --exclude-dir=$(1) 'mark\.$(1)\b' tests | sort)
+
 # One process of each Apache Hudi serves all tests that need it, and one session all of Spark.
 test-interop: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/interop.json \
-	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and interop'
+	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and interop' $(call marked,interop)
 
 test-spark: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/spark.json \
-	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and spark and not interop'
+	$(BIN)/python -m pytest -p no:xdist --durations=15 -m 'not slow and spark and not interop' $(call marked,spark)
 
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
