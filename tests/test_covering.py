@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 
-from tests.support.covering import covering
+from tests.support.covering import covering, evenly
+from tests.support.examples import examples
 
 CASES = [
     tuple(zip(("version", "kind", "index"), values, strict=True))
@@ -25,3 +28,29 @@ def test_every_n_values_that_meet_meet_in_a_chosen_case(n: int, count: int) -> N
 
 def test_a_case_of_one_parameter_is_chosen_for_each_value() -> None:
     assert covering([(("name", n),) for n in range(5)], 2) == set(range(5))
+
+
+def test_of_many_values_some_are_taken_from_the_first_to_the_last() -> None:
+    assert evenly([0, 2, 4, 6, 8, 10, 12], 3) == [0, 4, 8]
+    assert evenly([5, 7], 12) == [5, 7]
+
+
+def test_a_long_form_draws_more_values() -> None:
+    seen: list[str] = []
+
+    @examples(3, 30, number=st.integers(0, 10**9))
+    def collect(kind: str, number: int) -> None:
+        assert 0 <= number <= 10**9
+        seen.append(kind)
+
+    collect(examples=3, kind="cow")
+    collect(examples=30, kind="mor")
+    assert (seen.count("cow"), seen.count("mor")) == (3, 30)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@examples(3, 30, number=st.integers(0, 9))
+def test_drawn_values_come_with_fixtures_and_parameters(
+    tmp_path: Path, kind: str, number: int
+) -> None:
+    assert tmp_path.is_dir() and kind in ("cow", "mor") and 0 <= number <= 9

@@ -25,6 +25,7 @@ from tests.support.avro_rows import (
     text,
 )
 from tests.support.avro_schemas import tables
+from tests.support.examples import examples
 
 FLAT = text(("a", ["null", "string"]), ("b", "long"), ("c", ["double", "null"]), ("d", "int"))
 FLAT_ROWS = [{"a": f"k{i}" if i % 3 else None, "b": i, "c": i / 2, "d": -i} for i in range(20)]
@@ -41,8 +42,7 @@ def refuse(schema: str, data: bytes, reason: str) -> CorruptFileError:
     return caught.value
 
 
-@settings(max_examples=100, deadline=None)
-@given(tables())
+@examples(30, 100, table=tables())
 def test_any_schema_decodes_as_fastavro_reads_it(table) -> None:
     schema, rows = table
     datums = [datum(schema, row) for row in rows]
@@ -53,8 +53,7 @@ def test_any_schema_decodes_as_fastavro_reads_it(table) -> None:
     assert batch.to_pylist() == read_rows(schema, parse_schema(schema), datums)
 
 
-@settings(max_examples=40, deadline=None)
-@given(tables(), st.data())
+@examples(20, 40, table=tables(), data=st.data())
 def test_a_projection_has_the_requested_columns_in_the_requested_order(table, data) -> None:
     schema, rows = table
     codec = AvroCodec(schema)
@@ -68,8 +67,7 @@ def test_a_projection_has_the_requested_columns_in_the_requested_order(table, da
     assert part.equals(whole.select(names))
 
 
-@settings(max_examples=40, deadline=None)
-@given(tables(), st.data())
+@examples(20, 40, table=tables(), data=st.data())
 def test_null_slots_are_null_rows_in_sliced_and_large_columns(table, data) -> None:
     schema, rows = table
     datums = [datum(schema, row) for row in rows]
@@ -340,8 +338,7 @@ def test_every_prefix_and_flipped_bit_of_a_log_block_is_survived() -> None:
                     codec.decode_framed(damaged, count).validate(full=True)
 
 
-@settings(max_examples=100, deadline=None)
-@given(tables(), st.binary(max_size=200))
+@examples(30, 100, table=tables(), data=st.binary(max_size=200))
 def test_any_bytes_are_survived(table, data) -> None:
     same_or_refused(AvroCodec(table[0]), data)
 

@@ -5,7 +5,6 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi._native import AvroCodec
@@ -13,12 +12,12 @@ from pyhudi._native.avro.types import parse_schema
 from pyhudi.errors import SchemaError
 from tests.support.avro_rows import datum, frames, read_rows, text
 from tests.support.avro_schemas import tables
+from tests.support.examples import examples
 
 PAIR = text(("a", ["null", "string"]), ("b", "long"))
 
 
-@settings(max_examples=100, deadline=None)
-@given(tables())
+@examples(30, 100, table=tables())
 def test_any_rows_encode_as_fastavro_writes_them(table) -> None:
     schema, rows = table
     codec = AvroCodec(schema)
@@ -31,8 +30,7 @@ def test_any_rows_encode_as_fastavro_writes_them(table) -> None:
     assert [len(d) for d in encoded.to_pylist()] == [len(d) for d in datums]
 
 
-@settings(max_examples=40, deadline=None)
-@given(tables(), st.data())
+@examples(20, 40, table=tables(), data=st.data())
 def test_slices_and_null_rows_encode_as_their_rows(table, data) -> None:
     schema, rows = table
     codec = AvroCodec(schema)

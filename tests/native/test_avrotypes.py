@@ -5,13 +5,13 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi._native import AvroCodec
 from pyhudi._native.avro.types import DEPTH_MAX, Kind, parse_schema
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from tests.support.avro_rows import text
+from tests.support.examples import examples
 
 
 def arrow(declared: object) -> pa.Field:
@@ -190,8 +190,7 @@ scraps = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(scraps, st.text(max_size=3) | st.just("\udc00"))
+@examples(100, 300, declared=scraps, name=st.text(max_size=3) | st.just("\udc00"))
 def test_any_json_is_a_schema_or_refused(declared: object, name: str) -> None:
     for schema in (json.dumps(declared), text((name, declared)), text(("x", ["null", declared]))):
         with contextlib.suppress(CorruptFileError, UnsupportedTableError):

@@ -22,6 +22,7 @@ from pyhudi.options import IndexKind, parse_options
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from tests.support.examples import examples
 from tests.support.merge_model import RULES, SCHEMA, TOAST, VERSION_9, Model, Row, Rule
 from tests.support.slice_parts import read_in_parts
 
@@ -120,8 +121,7 @@ def three_ways(
 
 
 @pytest.mark.parametrize("name", RULES)
-@given(batches=steps, log_format=st.sampled_from(["parquet", "avro"]), index=INDEXES)
-@settings(max_examples=6, deadline=None)
+@examples(3, 6, batches=steps, log_format=st.sampled_from(["parquet", "avro"]), index=INDEXES)
 def test_rewrite_read_and_merged_slice_equal_the_model(
     name: str, batches: list[list[Any]], log_format: str, index: IndexKind
 ) -> None:

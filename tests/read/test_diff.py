@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import pyhudi
@@ -19,6 +19,7 @@ from pyhudi.options import parse_options
 from pyhudi.read.changes.row_equality import rows_differ
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from tests.support.examples import examples
 from tests.support.filesystems import OpenCountingFileSystem
 from tests.support.handmade import Handmade, file_id
 from tests.support.versions import end_of
@@ -93,8 +94,7 @@ def expected(old: dict[str, int], new: dict[str, int]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "version"), [("cow", 6), ("mor", 6), ("mor", 9)])
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(taken=steps)
+@examples(5, 12, settings(suppress_health_check=list(HealthCheck)), taken=steps)
 def test_diff_and_history_equal_those_of_a_model(kind: str, version: int, taken: list[Any]) -> None:
     table = new_table(kind, version)
     states: list[dict[str, int]] = [{}]

@@ -9,11 +9,12 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example
 
 from pyhudi.options import IndexKind
 from pyhudi.table.properties import TableType
 from tests.properties.test_merge_rules import made, small_rows, steps
+from tests.support.examples import examples
 from tests.support.merge_model import RULES, SCHEMA, VERSION_9, Model, Row, Rule
 
 COMBINED = [
@@ -57,12 +58,12 @@ def of_range(row: Row, model: Model, found: list[Row]) -> Row:
 
 
 @pytest.mark.parametrize(("version", "name"), COMBINED)
-@given(
+@examples(
+    2, int(os.environ.get("CHANGES_EXAMPLES", "4")),
     first=st.lists(small_rows(), min_size=1, max_size=6), batches=steps, since=st.integers(0, 3),
     log_format=st.sampled_from(["parquet", "avro"]),
 )  # fmt: skip
 @example([ROW], [[{**ROW, "name": None, "_hoodie_is_deleted": None}]], 0, "parquet")
-@settings(max_examples=int(os.environ.get("CHANGES_EXAMPLES", "4")), deadline=None)
 def test_changes_are_rows_of_the_snapshot_written_in_the_range(
     version: int,
     name: str,

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pyhudi
@@ -21,6 +20,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
 from pyhudi.read.skipping.file_slices import can_pass
 from pyhudi.read.skipping.predicates import Call, Field, parse_filter, required_values
+from tests.support.examples import UNSHRUNK, examples
 from tests.support.fixtures import fixtures
 
 NAN = float("nan")
@@ -99,13 +99,7 @@ def rows_of(found: pa.Table) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking whole tables takes minutes
-)
-@given(steps=batches, wheres=st.lists(filters(), min_size=4, max_size=4))
+@examples(8, 25, UNSHRUNK, steps=batches, wheres=st.lists(filters(), min_size=4, max_size=4))
 def test_answers_are_equal_with_skipping_on_and_off(
     kind: str, steps: list[Any], wheres: list[pc.Expression]
 ) -> None:
@@ -241,6 +235,7 @@ def tables_of_apache_hudi() -> list[str]:
     ]
 
 
+@pytest.mark.covering(1, most=12)
 @pytest.mark.parametrize("name", tables_of_apache_hudi())
 def test_tables_of_apache_hudi_give_equal_answers(name: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(fixtures() / name) as file:

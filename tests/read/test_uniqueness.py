@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import pyhudi
@@ -17,6 +16,7 @@ from pyhudi.api.table import Table
 from pyhudi.read.skipping.key_uniqueness import KEYS, LOOKED_UP, UNIQUE, keys_are_unique
 from pyhudi.timeline.instant import Action
 from pyhudi.transaction.heartbeat import Heartbeat
+from tests.support.examples import UNSHRUNK, examples
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 META = {
@@ -92,11 +92,7 @@ def test_a_doubled_key_inside_one_bulk_insert_is_found_whole() -> None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("partitioned", [True, False])
 @pytest.mark.parametrize("more", [{}, META], ids=["index", "index-stats-blooms"])
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),
-)  # fmt: skip
-@given(turns=steps)
+@examples(4, 12, UNSHRUNK, turns=steps)
 def test_no_sequence_of_writes_lets_a_filter_on_the_key_lose_rows(
     kind: str, partitioned: bool, more: dict[str, str], turns: list[Any]
 ) -> None:

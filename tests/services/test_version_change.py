@@ -55,6 +55,7 @@ WRITABLE = [name for name in golden_names() if name != "mor_utc_virtualkeys"]
 
 
 @pytest.mark.conformance(26)
+@pytest.mark.covering(1, most=12)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_golden_table_keeps_its_rows_up_and_down(name: str) -> None:
     fs = golden_table(name)

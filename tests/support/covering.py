@@ -2,8 +2,10 @@
 
 Each value of each parameter (version, table type, index, mode ...) is in a case that runs; after
 `@pytest.mark.covering(2)` each two values of different parameters that meet at all, after
-`covering(0)` one case, which the name of the test decides.  Cases are chosen in their order, so a
-run can be repeated.  `--every-case` runs all, as do the long forms.
+`covering(0)` one case, which the name of the test decides.  Of many values of one kind, such as
+golden tables, `covering(1, most=12)` takes 12, evenly from the first to the last.  A case with
+`@pytest.mark.long` is not chosen: another does the same with fewer examples or steps.  Cases are
+chosen in their order, so a run can be repeated.  `--every-case` runs all, as do the long forms.
 """
 
 from __future__ import annotations
@@ -32,10 +34,18 @@ def covering(cases: Sequence[Case], n: int) -> set[int]:
     return chosen
 
 
+def evenly(numbers: Sequence[int], most: int) -> list[int]:
+    """At most so many of the numbers, at equal distances; the first is one of them."""
+    count = min(most, len(numbers))
+    return [numbers[len(numbers) * place // count] for place in range(count)]
+
+
 def mark_others_slow(items: Sequence[Any]) -> None:
     """Mark what `covering` does not choose; cases that are slow already count for nothing."""
     functions = defaultdict(list)
     for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.slow)
         if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
             functions[item.nodeid.partition("[")[0]].append(item)
     for found in functions.values():
@@ -43,6 +53,8 @@ def mark_others_slow(items: Sequence[Any]) -> None:
         n = marker.args[0] if marker else 1
         one = crc32(found[0].originalname.encode()) % len(found)
         chosen = covering([_case(item) for item in found], n) if n else {one}
+        if marker and "most" in marker.kwargs:
+            chosen = {*evenly(sorted(chosen), marker.kwargs["most"])}
         for number, item in enumerate(found):
             if number not in chosen:
                 item.add_marker(pytest.mark.slow)

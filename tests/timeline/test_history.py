@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptFileError, WriteConflictError
@@ -32,6 +31,7 @@ from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.timeline.instant import Action, Instant, State, file_name
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+from tests.support.examples import examples
 from tests.support.filesystems import OpenCountingFileSystem, every_stop, tree
 from tests.support.golden import unzipped
 
@@ -312,8 +312,8 @@ def _unnamed(fs: FileSystem) -> set[str]:
     return set(fs.names(HISTORY)) - named
 
 
-@settings(max_examples=25, deadline=None)
-@given(
+@examples(
+    10, 25,
     runs=st.lists(st.integers(1, 4), min_size=1, max_size=9),
     kinds=st.lists(
         st.sampled_from([COMMIT, CLEAN, Action.DELTA_COMMIT, Action.ROLLBACK]), min_size=56,

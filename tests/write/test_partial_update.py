@@ -10,7 +10,6 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
@@ -24,6 +23,7 @@ from pyhudi.records import META_COLUMNS
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.partial_update import PartialUpdate
+from tests.support.examples import examples
 from tests.write.test_secondary_index import check_exact
 
 SCHEMA = pa.schema(
@@ -142,8 +142,10 @@ UPDATES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
-@given(UPDATES, st.booleans(), st.sampled_from([IndexKind.BLOOM, IndexKind.RECORD]))
+@examples(
+    8, 25, updates=UPDATES, by_time=st.booleans(),
+    index=st.sampled_from([IndexKind.BLOOM, IndexKind.RECORD]),
+)  # fmt: skip
 def test_a_history_of_partial_and_whole_updates_equals_a_model(
     updates: list[tuple[list[int], tuple[str, ...] | None]], by_time: bool, index: IndexKind
 ) -> None:
