@@ -86,13 +86,15 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=10)
     parser.add_argument("--entries", type=int, default=50_000)
     arguments = parser.parse_args()
-    entries = 500 if arguments.smoke else arguments.entries
-    print(f"{arguments.buckets} buckets planned for {entries:,} entries each; 10,000 keys asked")
+    buckets, entries, queried = arguments.buckets, arguments.entries, KEYS
+    if arguments.smoke:
+        buckets, entries, queried = 2, 500, 2000
+    print(f"{buckets} buckets planned for {entries:,} entries each; {queried:,} keys queried")
     print("| size | way | buckets | file groups | files | opened | cold ms | warm ms | "
           "upsert ms | filling s | skew | MB |")  # fmt: skip
     print("|" + "---|" * 12)
     for way in WAYS:
-        for row in measured(way, arguments.buckets, entries):
+        for row in measured(way, buckets, entries, queried):
             print(
                 f"| {row.times}x | {row.way} | {row.buckets} | {row.file_groups} | {row.files} | "
                 f"{row.opened} | {row.cold_ms:.0f} | {row.warm_ms:.0f} | {row.upsert_ms:.0f} | "
@@ -101,7 +103,7 @@ def main() -> None:
             )
 
 
-def measured(way: str, buckets: int, entries: int) -> list[Row]:
+def measured(way: str, buckets: int, entries: int, queried: int) -> list[Row]:
     """One table, filled and looked at."""
     planned, found = buckets * entries, []
     with tempfile.TemporaryDirectory() as folder:
@@ -115,8 +117,8 @@ def measured(way: str, buckets: int, entries: int) -> list[Row]:
                 count += more
             if way == "reshard" and times > 1:
                 spent += timed(lambda: table.index.rebuild(buckets * times)) / 1000  # noqa: B023
-            found.append(looked_at(table, way, times, count, spent))
-            count += KEYS  # of the upsert that was measured
+            found.append(looked_at(table, way, times, count, queried, spent))
+            count += queried  # of the upsert that was measured
     return found
 
 
@@ -132,14 +134,14 @@ def created(folder: str, way: str, buckets: int, entries: int) -> Any:
     )
 
 
-def looked_at(table: Any, way: str, times: int, count: int, spent: float) -> Row:
+def looked_at(table: Any, way: str, times: int, count: int, queried: int, spent: float) -> Row:
     random = np.random.default_rng(times)
-    arguments = [keys_of(random.integers(0, 2 * count, KEYS)) for _ in range(5)]
+    arguments = [keys_of(random.integers(0, 2 * count, queried)) for _ in range(5)]
     stats = table.index.stats()
     cold = [timed(lambda keys=keys: looked_up_cold(table, keys)) for keys in arguments[:3]]
     warm = [timed(lambda keys=keys: table.index.lookup(keys)) for keys in arguments]
     opened = len(set(table.index.explain(arguments[0])["file"].to_pylist()))
-    fresh = rows(count, count + KEYS)
+    fresh = rows(count, count + queried)
     upsert = timed(lambda: table.upsert(fresh))
     return Row(
         times, way, stats.bucket_count, stats.file_groups, stats.files, opened,

@@ -159,4 +159,4 @@ def shown(spent: list[float]) -> str:
 
 if __name__ == "__main__":
     small = "--smoke" in sys.argv[1:]
-    sys.exit(run(20_000 if small else 1_000_000, 4.0 if small else 20.0))
+    sys.exit(run(20_000 if small else 1_000_000, 2.0 if small else 20.0))

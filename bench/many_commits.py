@@ -76,7 +76,7 @@ def main() -> None:
     for name in arguments.services:
         shape = f"{arguments.type}, {arguments.index}, {arguments.rows} rows"
         print(f"{shape}, services: {name}", flush=True)
-        count = 20 if arguments.smoke else arguments.commits
+        count = 12 if arguments.smoke else arguments.commits
         with tempfile.TemporaryDirectory() as folder:
             grow(
                 Path(folder) / "t", arguments.type, count, SERVICES[name],

@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
-    seconds, writers = (2.0, 2) if arguments.smoke else (arguments.seconds, arguments.writers)
+    seconds, writers = (0.5, 2) if arguments.smoke else (arguments.seconds, arguments.writers)
     with tempfile.TemporaryDirectory() as folder:
         one = run(Path(folder), "alone", 1, arguments.rows, seconds)
         print(f"1 writer, alone: {one.rate:.1f} commits/s")

@@ -54,14 +54,17 @@ def key_of(number: int) -> str:
     return f"key-{number}"
 
 
-def session() -> Any:
+def session(*, is_short: bool = False) -> Any:
+    """is_short: its JVM ends before its best compiler is worth its time."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     root = str(Path(__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if is_short else ""
     spark = (
         SparkSession.builder.master("local[2]")
+        .config("spark.driver.extraJavaOptions", options)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.python.filterPushdown.enabled", "true")
@@ -105,13 +108,13 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
-    rows = 20_000 if arguments.smoke else arguments.rows
+    rows, repeat = (20_000, 2) if arguments.smoke else (arguments.rows, arguments.repeat)
     slow = 0
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.path or Path(folder) / "t"
         build(path, rows, table_type="cow")
-        spark = session()
-        numbers = np.random.default_rng(SEED + 1).integers(0, rows, arguments.repeat + 1).tolist()
+        spark = session(is_short=arguments.smoke)
+        numbers = np.random.default_rng(SEED + 1).integers(0, rows, repeat + 1).tolist()
         for name, query in queries(spark, path).items():
             spent, found = [], []
             for number in numbers:
