@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import errno
+import importlib
 import itertools
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -118,6 +120,17 @@ def in_child(work: Callable[[], Any]) -> Any:
     return answer
 
 
+def in_first_child(work: Callable[[], Any]) -> Any:
+    """As in_child.  What it imports is imported here too: else each child would do it again."""
+    how, found = in_child(lambda: (work(), sorted(sys.modules)))
+    if how != "ok":
+        return how, found
+    for name in found[1]:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    return how, found[0]
+
+
 @cache
 def disk_shim() -> Any:
     """The shim of this process: only there where it was loaded before libc."""
@@ -184,8 +197,7 @@ def try_fault(place: Path, fault: Fault, new: dict[str, int], old: dict[str, int
 def sweep_faults(folder: Path, every: int, seed: int, operations: list[str]) -> Totals:
     """One fault at each `every`-th call of each operation, errors and sides in turn."""
     totals, base, trial = Totals(), folder / "base", folder / "trial"
-    assert in_child(lambda: make_table(base))[0] == "ok"
-    old = in_child(lambda: snapshot(base))[1]
+    old = _made(base)
     for operation in operations:
         calls, new = _counted(base, trial, operation)
         for number in range(seed % every, calls, every):
@@ -227,6 +239,18 @@ def sweep_reads(folder: Path) -> Totals:
     return totals
 
 
+def _made(base: Path) -> dict[str, int]:
+    """The rows of a new table."""
+
+    def make() -> dict[str, int]:
+        make_table(base)
+        return snapshot(base)
+
+    how, rows = in_first_child(make)
+    assert how == "ok", rows
+    return dict(rows)
+
+
 def _fresh(base: Path, trial: Path) -> None:
     shutil.rmtree(trial, ignore_errors=True)
     shutil.copytree(base, trial)
@@ -250,8 +274,7 @@ def _counted(base: Path, trial: Path, operation: str) -> tuple[int, dict[str, in
 def sweep_power(folder: Path, every: int, operations: list[str]) -> Totals:
     """A power loss after each `every`-th recorded call of each operation, and after the last."""
     totals, base, trial = Totals(), folder / "base", folder / "trial"
-    assert in_child(lambda: make_table(base))[0] == "ok"
-    old = in_child(lambda: snapshot(base))[1]
+    old = _made(base)
     for operation in operations:
         _fresh(base, trial)
         log = folder / f"{operation}.log"

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyhudi
 from pyhudi.errors import PyhudiError
 from pyhudi.ingest import Stream
-from tests.crash.disk import disk_shim, in_child
+from tests.crash.disk import disk_shim, in_child, in_first_child
 from tests.support.row_sources import Counting
 
 ROWS = 6
@@ -66,7 +66,7 @@ def _try(place: Path, call: int) -> str:
 
 def main() -> int:
     folder, trials = Path(os.environ["PYHUDI_DISK_ROOT"]), int(sys.argv[1])
-    how, calls = in_child(lambda: _count(folder / "counted"))
+    how, calls = in_first_child(lambda: _count(folder / "counted"))
     assert how == "ok", calls
     problems = 0
     for call in range(0, calls, max(1, calls // trials)):
