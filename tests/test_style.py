@@ -50,6 +50,13 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees_of_this_module() -> Iterator[None]:
+    """They are large."""
+    yield
+    trees.cache_clear()
+
+
 @cache
 def trees() -> list[tuple[Path, ast.Module]]:
     return [(path, ast.parse(path.read_text("utf-8"))) for path in SOURCES]
@@ -182,13 +189,15 @@ def test_words_of_names_are_found_in_every_spelling() -> None:
 
 @pytest.mark.parametrize("folder", ["pyhudi", "pyspark_pyhudi", "bench", "examples", "tests"])
 def test_names_use_standard_terms(folder: str) -> None:
+    parsed = (
+        iter(trees())
+        if folder == "pyhudi"
+        else ((p, ast.parse(p.read_text("utf-8"))) for p in (ROOT / folder).rglob("*.py"))
+    )
     found = {
         f"{relative(path)}:{line}: {name}"
-        for path in (ROOT / folder).rglob("*.py")
-        for line, name in [
-            (0, path.stem),
-            *identifiers(ast.parse(path.read_text("utf-8"))),
-        ]
+        for path, tree in parsed
+        for line, name in [(0, path.stem), *identifiers(tree)]
         if name not in PROMISED_NAMES and any(map(UNUSUAL_IN_NAMES.fullmatch, words_of(name)))
     }
     assert not found, "\n".join(sorted(found))
