@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -61,6 +62,12 @@ def pytest_collection_modifyitems(
     left = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == part]
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests stay: the search for garbage passes over them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
