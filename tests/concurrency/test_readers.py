@@ -19,6 +19,7 @@ from pyhudi.storage.filesystem import FileInfo, FileSystem, RandomAccess
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action
+from tests.support.examples import stops
 from tests.support.filesystems import (
     Crash,
     CrashingFileSystem,
@@ -181,9 +182,14 @@ CASES: Final = [
 ]
 
 
+@stops(4)
 @pytest.mark.parametrize(("version", "listed_by", "kind", "events"), CASES)
 def test_a_reader_that_stops_at_any_request_sees_a_whole_snapshot(
-    version: int, listed_by: str, kind: TableType, events: Callable[[Table], Iterator[Act]]
+    version: int,
+    listed_by: str,
+    kind: TableType,
+    events: Callable[[Table], Iterator[Act]],
+    one_in: int,
 ) -> None:
     before = new_table(kind, version)
     metadata = {"hoodie.metadata.enable": str(listed_by == "metadata").lower()}
@@ -212,7 +218,7 @@ def test_a_reader_that_stops_at_any_request_sees_a_whole_snapshot(
             assert interruption.requests > interruption.at
         if interruption.requests <= interruption.at:
             break
-        at += 1
+        at += one_in
     assert at > 3
 
 

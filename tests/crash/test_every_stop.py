@@ -19,6 +19,7 @@ from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
@@ -82,12 +83,16 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
 }
 
 
+@stops(3)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(operation: str, kind: TableType) -> None:
-    sweep(operation, kind, after=False)
+def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(
+    operation: str, kind: TableType, one_in: int
+) -> None:
+    sweep(operation, kind, after=False, one_in=one_in)
 
 
+@stops(3)
 @pytest.mark.parametrize(
     ("operation", "kind"),
     [
@@ -97,9 +102,9 @@ def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(operation: str, kind: Ta
     ],
 )
 def test_a_stop_anywhere_leaves_the_old_rows_or_the_new_in_version_9(
-    operation: str, kind: TableType
+    operation: str, kind: TableType, one_in: int
 ) -> None:
-    sweep(operation, kind, 9, after=False)
+    sweep(operation, kind, 9, after=False, one_in=one_in)
 
 
 @pytest.mark.slow
@@ -112,25 +117,30 @@ def test_a_step_done_but_never_heard_of_changes_nothing(
     sweep(operation, kind, version, after=True)
 
 
+@stops(4)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_stop_anywhere_leaves_the_old_rows_or_the_new_with_markers_in_one_file(
-    monkeypatch: pytest.MonkeyPatch, kind: TableType, version: int
+    monkeypatch: pytest.MonkeyPatch, kind: TableType, version: int, one_in: int
 ) -> None:
     monkeypatch.setitem(OPTIONS, "hoodie.write.markers.type", "TIMELINE_SERVER_BASED")
-    sweep("upsert", kind, version, after=False)
+    sweep("upsert", kind, version, after=False, one_in=one_in)
 
 
-def sweep(operation: str, kind: TableType, version: int | None = None, *, after: bool) -> None:
+def sweep(
+    operation: str, kind: TableType, version: int | None = None, *, after: bool, one_in: int = 1
+) -> None:
     """Die at each step of an operation, and look at what is left."""
     start = before(kind, version)
     done = clone(start)
     OPERATIONS[operation](open_(done))
     old, new = snapshot(start), snapshot(done)
     assert old != new
-    stops = 0
-    for stop in every_stop(start, lambda fs: OPERATIONS[operation](open_(fs)), after=after):
-        stops += 1
+    tried = 0
+    for stop in every_stop(
+        start, lambda fs: OPERATIONS[operation](open_(fs)), after=after, one_in=one_in
+    ):
+        tried += 1
         found = snapshot(stop.fs)
         assert found in (old, new), str(stop)
         check_index(stop.fs, found)
@@ -139,4 +149,4 @@ def sweep(operation: str, kind: TableType, version: int | None = None, *, after:
         assert snapshot(stop.fs) == want, str(stop)
         check_index(stop.fs, want)
         assert not open_(stop.fs).timeline.pending, str(stop)
-    assert stops > 10
+    assert tried > 10 // one_in

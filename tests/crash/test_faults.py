@@ -11,8 +11,8 @@ from tests.support.object_stores import shared_s3
 
 
 @pytest.mark.parametrize("arguments", [
-    ("faults", "--every", "41", "--operations", "upsert", "compact"),
-    ("power", "--every", "40", "--operations", "upsert", "clean"),
+    ("faults", "--every", "67", "--operations", "upsert", "compact"),
+    ("power", "--every", "60", "--operations", "upsert", "clean"),
     ("reads",),
 ], ids=["faults", "power", "reads"])  # fmt: skip
 def test_a_failing_disk_leaves_the_old_rows_or_the_new(arguments: tuple[str, ...]) -> None:
@@ -25,6 +25,6 @@ def test_a_failing_disk_leaves_the_old_rows_or_the_new(arguments: tuple[str, ...
 def test_a_failing_object_store_leaves_the_old_rows_or_the_new() -> None:
     pytest.importorskip("obstore", reason="obstore is not installed")
     with faulty(shared_s3().options["endpoint"]) as proxy:
-        totals = sweep(proxy, every=29, seed=1, operations=["upsert"])
+        totals = sweep(proxy, every=41, seed=1, operations=["upsert"])
     assert not totals.problems, "\n".join(totals.problems)
     assert totals.trials >= 2

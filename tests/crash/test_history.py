@@ -24,6 +24,7 @@ from pyhudi.timeline.history.rows import read_history_file
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, check_index, rows, snapshot
+from tests.support.examples import stops
 from tests.support.filesystems import every_stop
 
 SETTINGS = {
@@ -53,8 +54,9 @@ def row_count(fs: FileSystem) -> int:
     return sum(part.num_rows for file in files for part in read_history_file(fs, HISTORY, file))
 
 
+@stops(13, 5)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
-def test_a_stopped_archival_is_finished_by_the_next_process(kind: TableType) -> None:
+def test_a_stopped_archival_is_finished_by_the_next_process(kind: TableType, one_in: int) -> None:
     start = MemoryFileSystem()
     options = parse_options(SETTINGS)
     create(start, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options))
@@ -64,7 +66,7 @@ def test_a_stopped_archival_is_finished_by_the_next_process(kind: TableType) -> 
         if ts == 14:
             assert table(start).archive().metadata_instants
     want = snapshot(start)
-    for stop in every_stop(start, lambda fs: table(fs).archive(), one_in=5):
+    for stop in every_stop(start, lambda fs: table(fs).archive(), one_in=one_in):
         assert snapshot(stop.fs) == want, str(stop)
         check_index(stop.fs, want)
         table(stop.fs).upsert(rows(range(30, 32), 9))

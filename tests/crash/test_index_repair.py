@@ -10,6 +10,7 @@ from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, open_, rows, snapshot
+from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop
 from tests.support.planted import plant
 
@@ -23,9 +24,9 @@ def test_a_stop_anywhere_leaves_the_old_index_or_the_repaired_one(kind: TableTyp
     plant(start, {"nobody": ("p0", "nowhere-0")}, ["k1", "k2"])
     want = snapshot(start)
     assert open_(clone(start)).index.repair().check.faults == FAULTS
-    stops = 0
+    tried = 0
     for stop in every_stop(start, lambda fs: open_(fs).index.repair()):
-        stops += 1
+        tried += 1
         assert snapshot(stop.fs) == want, str(stop)
         assert open_(stop.fs).index.verify().faults in (FAULTS, {}), str(stop)
         open_(stop.fs).index.repair()
@@ -33,24 +34,27 @@ def test_a_stop_anywhere_leaves_the_old_index_or_the_repaired_one(kind: TableTyp
         open_(stop.fs).upsert(rows(range(30, 32), 9))
         assert snapshot(stop.fs) == want | {"k30": 9, "k31": 9}, str(stop)
         assert open_(stop.fs).index.verify().is_exact, str(stop)
-    assert stops > 10
+    assert tried > 10
 
 
+@stops(9, 3)
 @pytest.mark.parametrize(
     ("version", "index"),
     [(6, IndexKind.RECORD), (9, IndexKind.RECORD), (9, IndexKind.PARTITIONED_RECORD)],
 )
-def test_a_write_completes_a_rebuild_that_stopped(version: int, index: IndexKind) -> None:
+def test_a_write_completes_a_rebuild_that_stopped(
+    version: int, index: IndexKind, one_in: int
+) -> None:
     start, kind = MemoryFileSystem(), TableType.COPY_ON_WRITE
     defined = parse_options({**OPTIONS, "hoodie.write.table.version": str(version)})
     create(start, NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), defined, index))
     open_(start).bulk_insert(rows(range(8), 1))
     want = snapshot(start)
-    stops = 0
-    for stop in every_stop(start, lambda fs: open_(fs).index.rebuild(), one_in=3, varies=True):
-        stops += 1
+    tried = 0
+    for stop in every_stop(start, lambda fs: open_(fs).index.rebuild(), one_in=one_in, varies=True):
+        tried += 1
         assert snapshot(stop.fs) == want, str(stop)
         open_(stop.fs).upsert(rows(range(7, 9), 9))
         assert snapshot(stop.fs) == want | {"k7": 9, "k8": 9}, str(stop)
         assert open_(stop.fs).index.verify().is_exact, str(stop)
-    assert stops > 7
+    assert tried > 21 // one_in

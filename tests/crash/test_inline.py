@@ -10,6 +10,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, rows
+from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop
 
 FEW = {
@@ -33,7 +34,10 @@ def snapshot(fs: FileSystem) -> dict[str, int]:
     return {row["id"]: row["ts"] for row in found}
 
 
-def test_a_stop_within_a_write_or_its_services_leaves_the_old_rows_or_the_new() -> None:
+@stops(5)
+def test_a_stop_within_a_write_or_its_services_leaves_the_old_rows_or_the_new(
+    one_in: int,
+) -> None:
     start = MemoryFileSystem()
     keys = ("id",), ("part",), ("ts",)
     create(start, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, *keys, parse_options(FEW)))
@@ -45,7 +49,7 @@ def test_a_stop_within_a_write_or_its_services_leaves_the_old_rows_or_the_new() 
     assert "clean " in notes and "archived " in notes
     new = snapshot(done)
     for stop in every_stop(
-        start, lambda fs: opened(fs).upsert(rows(range(0, 6, 2), 10)), after=False
+        start, lambda fs: opened(fs).upsert(rows(range(0, 6, 2), 10)), one_in=one_in
     ):
         assert snapshot(stop.fs) in (old, new), str(stop)
         opened(stop.fs).upsert(rows(range(30, 31), 11))

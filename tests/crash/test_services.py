@@ -24,6 +24,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import REPLACEMENTS, Action, Instant, State
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, check_index, open_, rows, snapshot
+from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
@@ -224,14 +225,18 @@ def three_days_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ttl, "system_clock", lambda: moment)
 
 
+@stops(4)
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(name: str, kind: TableType) -> None:
-    sweep(ACTS[name], kind, after=False)
+def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(
+    name: str, kind: TableType, one_in: int
+) -> None:
+    sweep(ACTS[name], kind, after=False, one_in=one_in)
 
 
+@stops(13, 9)
 @pytest.mark.parametrize("name", ["rings_upsert", "rings_overwrite", "upsert_by_listing"])
-def test_a_stop_here_and_there_leaves_the_old_rows_or_the_new(name: str) -> None:
-    sweep(ACTS[name], MOR, after=False, one_in=9)
+def test_a_stop_here_and_there_leaves_the_old_rows_or_the_new(name: str, one_in: int) -> None:
+    sweep(ACTS[name], MOR, after=False, one_in=one_in)
 
 
 @pytest.mark.slow
@@ -247,17 +252,15 @@ def sweep(act: Act, kind: TableType, *, after: bool, one_in: int = 1) -> None:
     act.run(done)
     old, new = snapshot(start), snapshot(done)
     assert (old != new) == act.changes
-    stops = 0
-    for stop in every_stop(start, act.run, after=after):
-        stops += 1
-        if stops % one_in:
-            continue
+    tried = 0
+    for stop in every_stop(start, act.run, after=after, one_in=one_in):
+        tried += 1
         found = snapshot(stop.fs)
         assert found in (old, new), str(stop)
         write_on(act, stop.fs, found, str(stop))
         if not act.changes:  # whatever was half done is done, and again
             again(act, stop.fs, str(stop))
-    assert stops > 1
+    assert tried > 1
 
 
 def write_on(act: Act, fs: FileSystem, found: Mapping[str, int], where: str) -> None:

@@ -22,6 +22,7 @@ from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.begin import recover
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
+from tests.support.examples import stops
 from tests.support.filesystems import TracingFileSystem, clone, every_stop
 
 
@@ -85,6 +86,7 @@ def changes_of_a_recovery(fs: FileSystem) -> list[str]:
     return watched.trace
 
 
+@stops(4)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -93,12 +95,15 @@ def changes_of_a_recovery(fs: FileSystem) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("act", SHORT)
-def test_a_stop_anywhere_is_finished_by_the_next_process(act: str, kind: TableType) -> None:
-    sweep(act, kind, after=False)
+def test_a_stop_anywhere_is_finished_by_the_next_process(
+    act: str, kind: TableType, one_in: int
+) -> None:
+    sweep(act, kind, after=False, one_in=one_in)
 
 
-def test_a_stop_of_an_archival_anywhere_is_finished_by_the_next_process() -> None:
-    sweep("archive", TableType.COPY_ON_WRITE, after=False)
+@stops(4)
+def test_a_stop_of_an_archival_anywhere_is_finished_by_the_next_process(one_in: int) -> None:
+    sweep("archive", TableType.COPY_ON_WRITE, after=False, one_in=one_in)
 
 
 @pytest.mark.slow
@@ -115,14 +120,14 @@ def test_a_step_done_but_never_heard_of_changes_nothing(act: str, kind: TableTyp
     sweep(act, kind, after=True)
 
 
-def sweep(act: str, kind: TableType, *, after: bool) -> None:
+def sweep(act: str, kind: TableType, *, after: bool, one_in: int = 1) -> None:
     start = prepared(act, kind)
     done = clone(start)
     ACTS[act](open_(done))
     allowed = [snapshot(start), snapshot(done)]
-    stops = 0
-    for stop in every_stop(start, lambda fs: ACTS[act](open_(fs)), after=after):
-        stops += 1
+    tried = 0
+    for stop in every_stop(start, lambda fs: ACTS[act](open_(fs)), after=after, one_in=one_in):
+        tried += 1
         found = snapshot(stop.fs)
         assert found in allowed, str(stop)
         if not open_(stop.fs).timeline.where({Action.RESTORE}, State.INFLIGHT):
@@ -138,7 +143,7 @@ def sweep(act: str, kind: TableType, *, after: bool) -> None:
         assert not open_(stop.fs).timeline.pending, str(stop)
         if act == "archive":
             check_archive(stop.fs, before_it=start)
-    assert stops > 1
+    assert tried > 1
 
 
 def check_archive(fs: FileSystem, *, before_it: FileSystem) -> None:

@@ -309,6 +309,7 @@ def check(seed: int, path: Path, conditions: int) -> int:
     return compared
 
 
+@pytest.mark.covering(1, most=3)
 @pytest.mark.parametrize("seed", range(6))
 def test_engines_select_the_rows_that_a_condition_selects(seed: int, tmp_path: Path) -> None:
     assert check(seed, tmp_path / "t", 10) >= 50

@@ -94,7 +94,7 @@ STEPS = (
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.long), 9])
 def test_an_index_created_on_request_is_maintained_by_every_write(version: int, kind: str) -> None:
     table = created(version, kind)
     table.upsert(rows(range(40), 1))
@@ -119,7 +119,7 @@ def test_an_index_created_on_request_is_maintained_by_every_write(version: int, 
     assert keys.column("found").to_pylist() == [True, False]
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.long), 9])
 def test_each_index_is_dropped_by_name_and_created_again(version: int) -> None:
     table = created(version, "mor")
     table.upsert(rows(range(40), 1))

@@ -294,14 +294,19 @@ def test_the_health_file_has_the_services(tmp_path: Path) -> None:
     assert (services["failures"], services["error"], services["is_behind"]) == (0, None, False)
 
 
-def test_a_stream_with_services_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kills", "seconds"), [(2, 6), pytest.param(4, 12, marks=pytest.mark.long)]
+)
+def test_a_stream_with_services_that_is_killed_loses_and_repeats_nothing(
+    tmp_path: Path, kills: int, seconds: int
+) -> None:
     path = tmp_path / "t"
     pyhudi.create_table(path, SCHEMA, record_key="id", ordering="number", table_type="mor")
     run = KillRun(
-        FolderFeed(tmp_path / "landing"), path, seconds=12, kills=4, rate=200, max_rows=200,
-        started=ServedProcess,
+        FolderFeed(tmp_path / "landing"), path, seconds=seconds, kills=kills, rate=200,
+        max_rows=200, started=ServedProcess,
     )  # fmt: skip
-    assert run.run()["killed"] == {"process": 4}
+    assert run.run()["killed"] == {"process": kills}
     table = pyhudi.open_table(path)
     table.services.run()
     assert not table.doctor().findings

@@ -160,6 +160,7 @@ TWICE = "cow_clustering_pending_v9"
 WRITTEN = [name for name in version_table_names() if name.endswith("_v9") and name != TWICE]
 
 
+@pytest.mark.covering(1, most=7)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_derived_table_follows_a_table_of_apache_hudi(name: str, tmp_path: Path) -> None:
     """Commit by commit from the first one, or from a snapshot if commits have been archived."""

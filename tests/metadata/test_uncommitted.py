@@ -9,11 +9,15 @@ from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, open_, rows
+from tests.support.examples import stops
 from tests.support.filesystems import every_stop
 
 
+@stops(3)
 @pytest.mark.parametrize("version", ["6", "9"])
-def test_the_index_of_a_write_without_its_commit_locates_none_of_its_keys(version: str) -> None:
+def test_the_index_of_a_write_without_its_commit_locates_none_of_its_keys(
+    version: str, one_in: int
+) -> None:
     before = MemoryFileSystem()
     options = parse_options({**OPTIONS, "hoodie.write.table.version": version})
     kind = TableType.MERGE_ON_READ
@@ -21,7 +25,9 @@ def test_the_index_of_a_write_without_its_commit_locates_none_of_its_keys(versio
     open_(before).bulk_insert(rows(range(4), 1))
     known, new = [f"k{i}" for i in range(4)], [f"k{i}" for i in range(4, 8)]
     seen = set()
-    for stop in every_stop(before, lambda fs: open_(fs).upsert(rows(range(2, 8), 2))):
+    for stop in every_stop(
+        before, lambda fs: open_(fs).upsert(rows(range(2, 8), 2)), one_in=one_in
+    ):
         table = open_(stop.fs)
         is_committed = len(table.timeline.commits) == 2
         seen.add(is_committed)

@@ -111,10 +111,11 @@ def bare(row: dict[str, Any] | None) -> Any:
     )
 
 
+@pytest.mark.parametrize("count", [50, pytest.param(SEEDS, marks=pytest.mark.long)])
 @pytest.mark.parametrize("version", [1, 2])
-def test_entries_merge_in_turn_as_one_after_the_other(version: int) -> None:
+def test_entries_merge_in_turn_as_one_after_the_other(version: int, count: int) -> None:
     schema = RECORDS_V6.stored if version == 1 else RECORDS_V9.stored
-    for seed in range(SEEDS):
+    for seed in range(count):
         pick = random.Random(seed)
         names = [f".f{n}_1.log.1_0" for n in range(pick.randrange(1, 6))]
         rows: list[tuple[str, dict[str, Any] | None]] = []

@@ -240,13 +240,14 @@ def run(seed: int, version: int, kind: str, steps: int, counts: Counter[str]) ->
     counts.update(history.done)
 
 
+@pytest.mark.parametrize("steps", [12, pytest.param(25, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("version", "kind"), [(9, "mor"), (9, "cow"), (8, "mor"), (8, "cow"), (6, "mor")]
 )
 def test_histories_of_writes_and_index_changes_leave_the_rows_and_a_sound_metadata_table(
-    version: int, kind: str
+    version: int, kind: str, steps: int
 ) -> None:
-    run(1, version, kind, 25, Counter())
+    run(1, version, kind, steps, Counter())
 
 
 @pytest.mark.slow

@@ -5,4 +5,4 @@ from __future__ import annotations
 from tests.properties.table_machine import TableMachine, bounded
 
 TestTableMachine = TableMachine.TestCase
-TestTableMachine.settings = bounded(24, 10)
+TestTableMachine.settings = bounded(10, 10)

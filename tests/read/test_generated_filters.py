@@ -18,7 +18,7 @@ import pyhudi
 from pyhudi.read.sql.sql_filter import as_filter
 from tests.support.filter_cases import FLOATS, SCHEMA, Case, Generator, random_rows
 
-FILTERS = int(os.environ.get("FILTERS", "500"))
+FILTERS = int(os.environ.get("FILTERS", "200"))
 SEED = int(os.environ.get("SEED", "26"))
 
 
@@ -76,7 +76,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_scans_with_statistics_select_what_the_evaluation_selects(tables: dict[str, Any]) -> None:
-    for at, case in enumerate(cases(max(FILTERS // 16, 30), 1)):
+    for at, case in enumerate(cases(max(FILTERS // 16, 24), 1)):
         name = list(tables)[at % len(tables)]
         table, rows = tables[name]
         found = table.scan(["id"], case.text).to_arrow().column("id").to_pylist()
@@ -119,7 +119,7 @@ def test_engines_select_what_the_evaluation_selects(tables: dict[str, Any]) -> N
             pyhudi.datafusion.register(context, table, reader, reader=reader)
         memory = pa.Table.from_pylist(rows, table.scan().schema)
         context.register_record_batches("mem", [memory.to_batches()])
-        for at, case in enumerate(cases(max(FILTERS // 16, 30), 3)):
+        for at, case in enumerate(cases(max(FILTERS // 16, 24), 3)):
             if case.peer is None:
                 continue
             reader = "auto" if at % 2 and not case.columns.intersection(FLOATS) else "arrow"

@@ -26,6 +26,7 @@ from pyhudi.timeline.instant import REPLACEMENTS, Action, State
 from pyhudi.timeline.plans.clustering import ClusteringPlan
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.engines import FarEngine
+from tests.support.examples import stops
 from tests.support.filesystems import every_stop
 from tests.support.golden import golden_table
 
@@ -359,13 +360,17 @@ def test_apache_hudis_plan_is_carried_out() -> None:
     assert everything(table) == want
 
 
-def sweep(kind: TableType, version: int | None = None, *, thoroughly: bool) -> None:
+def sweep(
+    kind: TableType, version: int | None = None, *, thoroughly: bool, one_in: int = 1
+) -> None:
     """Die at each step of a clustering; whoever comes next reads, writes, and ends it."""
     start = before(kind, version)
     rows_then = snapshot(start)
-    stops = 0
-    for stop in every_stop(start, lambda fs: open_(fs).cluster("ts"), after=thoroughly):
-        stops += 1
+    tried = 0
+    for stop in every_stop(
+        start, lambda fs: open_(fs).cluster("ts"), after=thoroughly, one_in=one_in
+    ):
+        tried += 1
         assert snapshot(stop.fs) == rows_then, str(stop)
         want = rows_then
         if thoroughly:
@@ -380,12 +385,13 @@ def sweep(kind: TableType, version: int | None = None, *, thoroughly: bool) -> N
         if thoroughly:
             open_(stop.fs).upsert(rows(range(3), 10))
             assert snapshot(stop.fs) == want | {"k0": 10, "k1": 10, "k2": 10}, str(stop)
-    assert stops > 20
+    assert tried > 20 // one_in
 
 
+@stops(4)
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it(version: int) -> None:
-    sweep(TableType.MERGE_ON_READ, version, thoroughly=False)
+def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it(version: int, one_in: int) -> None:
+    sweep(TableType.MERGE_ON_READ, version, thoroughly=False, one_in=one_in)
 
 
 @pytest.mark.slow

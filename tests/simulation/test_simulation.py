@@ -33,10 +33,12 @@ def test_a_plan_that_failed_once_holds(plan: str) -> None:
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr
 
 
-def test_seeds_hold() -> None:
+@pytest.mark.parametrize("count", [4, pytest.param(8, marks=pytest.mark.long)])
+def test_seeds_hold(count: int) -> None:
     """Fresh ones for a time if PYHUDI_SIMULATION_SECONDS is set, else the same few."""
     seconds = os.environ.get("PYHUDI_SIMULATION_SECONDS")
-    ran = simulate("--seconds", seconds) if seconds else simulate("--count", "8", "--first", "311")
+    few = ("--count", str(count), "--first", "311")
+    ran = simulate("--seconds", seconds) if seconds else simulate(*few)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr
 
 

@@ -24,6 +24,12 @@ UNSHRUNK = settings(
 """For tests that write whole tables: to shrink a failure would take minutes."""
 
 
+def stops(few: int, many: int = 1) -> pytest.MarkDecorator:
+    """The parameter one_in: of the steps at which an operation can stop, one in `few` is tried,
+    in a long case one in `many`."""
+    return pytest.mark.parametrize("one_in", [few, pytest.param(many, marks=pytest.mark.long)])
+
+
 def examples(
     few: int, many: int, how: settings | None = None, **drawn: SearchStrategy[Any]
 ) -> Callable[[Test], Test]:
