@@ -42,6 +42,7 @@ def session(master: str, events: Path) -> Any:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.compress": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.python.daemon.module": "tests.spark.failing_daemon",
         "spark.pyhudi.read.logs.minBytes": "0",
     }  # fmt: skip
