@@ -184,7 +184,7 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
     since, until = sorted(times[w.op] for w in dice.sample(late, 2))
     new = {op for op, time in times.items() if since < time <= until}
     then = rows_of((write for write in writes if times[write.op] <= until), PARTS)
-    if _reaches_archive(table, since):  # such ranges are read from the newest snapshot
+    if _reaches_archive(table, since, until):  # such ranges are read from the newest snapshot
         now = rows_of(writes, PARTS)
         then = {key: op for key, op in then.items() if now.get(key) == op}
     want = {key: op for key, op in then.items() if op in new}
@@ -204,11 +204,10 @@ def _completions(table: Table) -> dict[str, str]:
     return {**{str(t): str(at) for t, at in state.archive.completions.items()}, **active}
 
 
-def _reaches_archive(table: Table, since: str) -> bool:
+def _reaches_archive(table: Table, since: str, until: str) -> bool:
+    """Whether a range begins before the timeline and has archived commits; not in version 6."""
     state = table._state()
-    active = state.timeline.commits.instants
-    return (
-        bool(active)
-        and since < min(i.completed_at or i.time for i in active)
-        and any(done > since for done in state.archive.completions.values())
-    )
+    active = [i.completed_at for i in state.timeline.commits if i.completed_at is not None]
+    if not state.config.layout.has_completion_times or not active or since >= min(active):
+        return False
+    return any(since < (i.completed_at or i.time) <= until for i in state.archive.commit_instants)
