@@ -48,6 +48,7 @@ def test_a_marked_delete_is_compared_by_its_ordering_value(
     assert table.live() == expected
 
 
+@pytest.mark.covering(1, most=8)
 @FORMATS
 @ORDERED
 def test_log_compaction_leaves_deletes_as_they_count(name: str, log: str, tmp_path: Path) -> None:
