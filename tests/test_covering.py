@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from tests.support.covering import covering, evenly
+from tests.support.covering import covering, with_few_values
 from tests.support.examples import examples
 
 CASES = [
@@ -31,8 +31,11 @@ def test_a_case_of_one_parameter_is_chosen_for_each_value() -> None:
 
 
 def test_of_many_values_some_are_taken_from_the_first_to_the_last() -> None:
-    assert evenly([0, 2, 4, 6, 8, 10, 12], 3) == [0, 4, 8]
-    assert evenly([5, 7], 12) == [5, 7]
+    cases = [(("log", log), ("name", name)) for log in ("avro", "parquet") for name in range(7)]
+    left = [dict(cases[number]) for number in with_few_values(cases, 3)]
+    assert {case["name"] for case in left} == {0, 2, 4}
+    assert {case["log"] for case in left} == {"avro", "parquet"}
+    assert with_few_values(cases, 7) == list(range(14))
 
 
 def test_a_long_form_draws_more_values() -> None:

@@ -235,7 +235,7 @@ def tables_of_apache_hudi() -> list[str]:
     ]
 
 
-@pytest.mark.covering(1, most=12)
+@pytest.mark.covering(1, most=16)
 @pytest.mark.parametrize("name", tables_of_apache_hudi())
 def test_tables_of_apache_hudi_give_equal_answers(name: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(fixtures() / name) as file:

@@ -3,9 +3,10 @@
 Each value of each parameter (version, table type, index, mode ...) is in a case that runs; after
 `@pytest.mark.covering(2)` each two values of different parameters that meet at all, after
 `covering(0)` one case, which the name of the test decides.  Of many values of one kind, such as
-golden tables, `covering(1, most=12)` takes 12, evenly from the first to the last.  A case with
-`@pytest.mark.long` is not chosen: another does the same with fewer examples or steps.  Cases are
-chosen in their order, so a run can be repeated.  `--every-case` runs all, as do the long forms.
+golden tables, `covering(1, most=12)` takes 12, evenly from the first to the last, and each value of
+the other parameters.  A case with `@pytest.mark.long` is not chosen: another does the same with
+fewer examples or steps.  Cases are chosen in their order, so a run can be repeated.  `--every-case`
+runs all, as do the long forms.
 """
 
 from __future__ import annotations
@@ -34,10 +35,20 @@ def covering(cases: Sequence[Case], n: int) -> set[int]:
     return chosen
 
 
-def evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """At most so many of the numbers, at equal distances; the first is one of them."""
-    count = min(most, len(numbers))
-    return [numbers[len(numbers) * place // count] for place in range(count)]
+def with_few_values(cases: Sequence[Case], most: int) -> list[int]:
+    """Positions of the cases that are left if each parameter has at most so many values, evenly
+    from its first to its last."""
+    values: dict[str, list[Hashable]] = defaultdict(list)
+    for case in cases:
+        for name, value in case:
+            if value not in values[name]:
+                values[name].append(value)
+    left = {
+        (name, found[len(found) * place // min(most, len(found))])
+        for name, found in values.items()
+        for place in range(min(most, len(found)))
+    }
+    return [number for number, case in enumerate(cases) if left.issuperset(case)]
 
 
 def mark_others_slow(items: Sequence[Any]) -> None:
@@ -52,9 +63,12 @@ def mark_others_slow(items: Sequence[Any]) -> None:
         marker = found[0].get_closest_marker("covering")
         n = marker.args[0] if marker else 1
         one = crc32(found[0].originalname.encode()) % len(found)
-        chosen = covering([_case(item) for item in found], n) if n else {one}
-        if marker and "most" in marker.kwargs:
-            chosen = {*evenly(sorted(chosen), marker.kwargs["most"])}
+        cases = [_case(item) for item in found]
+        most = marker.kwargs.get("most") if marker else None
+        few = list(range(len(cases))) if most is None else with_few_values(cases, most)
+        chosen = {few[number] for number in covering([cases[place] for place in few], n)}
+        if not n:
+            chosen = {one}
         for number, item in enumerate(found):
             if number not in chosen:
                 item.add_marker(pytest.mark.slow)
