@@ -86,6 +86,8 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=10)
     parser.add_argument("--entries", type=int, default=50_000)
     arguments = parser.parse_args()
+    gc.collect()
+    gc.freeze()  # each measurement collects garbage before, which shall pass over modules
     buckets, entries, queried = arguments.buckets, arguments.entries, KEYS
     if arguments.smoke:
         buckets, entries, queried = 2, 500, 2000
