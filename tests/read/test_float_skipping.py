@@ -121,6 +121,32 @@ def test_row_groups_without_matching_numbers_are_skipped() -> None:
     assert groups_of([*plain, [NAN, 1.0]], above & (pc.field("id") > 5)) == []
 
 
+BY_NAN = {
+    "<": lambda c: c < NAN, "<=": lambda c: c <= NAN, ">": lambda c: c > NAN,
+    ">=": lambda c: c >= NAN, "==": lambda c: c == NAN, "!=": lambda c: c != NAN,
+    "in": lambda c: c.isin([NAN, 1.0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_NAN)
+@pytest.mark.parametrize("partition_by", [[], ["x"]], ids=["plain", "partitioned"])
+def test_comparisons_with_nan_find_what_arrow_finds(
+    tmp_path: Path, partition_by: list[str], name: str
+) -> None:
+    """Arrow simplifies such a comparison by the bounds of a row group, and does so wrongly."""
+    for number, numbers in enumerate([(1.0, math.inf), (math.inf, None), (NAN, 2.0), (-1.0, 0.0)]):
+        given = rows(*numbers)
+        table = pyhudi.create_table(
+            tmp_path / str(number), given.schema, record_key="id", partition_by=partition_by
+        )
+        table.insert(given)
+        for column in (X, D, pc.field("id")):
+            compared = BY_NAN[name](column)
+            for where in (compared, ~compared, (pc.field("id") < 0) | ~compared):
+                found = sorted(table.scan(["id"], where).to_arrow()["id"].to_pylist())
+                assert found == given.filter(where)["id"].to_pylist(), (numbers, str(where))
+
+
 @pytest.mark.parametrize("partition_by", [[], ["x"]])
 def test_each_zero_is_found_by_filters_that_distinguish_them(
     tmp_path: Path, partition_by: list[str]

@@ -213,6 +213,23 @@ def may_keep_nan(node: Predicate | None) -> bool:
     return node.name not in _FAILED_BY_NAN or any(map(may_keep_nan, node.arguments))
 
 
+def names_nan(node: Predicate | None) -> bool:
+    """Whether a filter compares with NaN: Arrow then misjudges bounds."""
+    match node:
+        case Call():
+            values = None if node.options is None else node.options.get("value_set")
+            listed = values is not None and _holds_nan(values.values)
+            return listed or any(map(names_nan, node.arguments))
+        case Literal():
+            return node.value.is_valid and _holds_nan(_array(node.value))
+        case _:
+            return False
+
+
+def _holds_nan(values: pa.Array) -> bool:
+    return pt.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py())
+
+
 def _array(value: pa.Scalar) -> pa.Array:
     return pa.array([value], value.type)
 
@@ -227,6 +244,7 @@ __all__ = [
     "both",
     "comparison",
     "may_keep_nan",
+    "names_nan",
     "parse_filter",
     "passing",
     "required_values",

@@ -21,7 +21,7 @@ import pyarrow.types as pt
 from pyhudi.errors import CorruptFileError
 from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.read.skipping.partition_values import guarantee
-from pyhudi.read.skipping.predicates import Predicate, may_keep_nan, parse_filter
+from pyhudi.read.skipping.predicates import Predicate, may_keep_nan, names_nan, parse_filter
 from pyhudi.storage.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -62,10 +62,12 @@ def matching_row_groups(
             matched = [group.id for group in fragment.subset(where, schema=table).row_groups]
         except pa.ArrowException:  # the filter has no result for a value of the partition
             return None
-        if any(has_floats(table.field(name).type) for name in filter_columns):
-            node = parse_filter(where)
-            if may_keep_nan(node):
-                matched = _with_floats(fragment.metadata, node, table, filter_columns, matched)
+        node = parse_filter(where)
+        if names_nan(node):
+            return None
+        floats = any(has_floats(table.field(name).type) for name in filter_columns)
+        if floats and may_keep_nan(node):
+            matched = _with_floats(fragment.metadata, node, table, filter_columns, matched)
         return None if len(matched) == fragment.num_row_groups else matched
 
 
