@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyhudi
 from pyhudi.cli.command import Answer, Call, command
 from pyhudi.cli.values import COUNT, Settings, columns_option, name_of, setting
-from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.errors import UserError
 from pyhudi.filenames import PROPERTIES
+from pyhudi.ingest.files.formats import FORMATS, FileFormat, file_facts
 from pyhudi.operations.drop_table import drop_table
 from pyhudi.operations.table_properties import set_properties
 from pyhudi.records import META_COLUMNS
@@ -25,8 +26,10 @@ from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
 )  # fmt: skip
 @click.option(
     "--like", required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="A Parquet file with the columns of the table; its rows are not written.",
+    help="A file with the columns of the table, read as by `write`; its rows are not written.",
 )  # fmt: skip
+@click.option("--format", "form", type=click.Choice(FORMATS),
+              help="Format of that file; default: by its suffix.")  # fmt: skip
 @columns_option("--record-key", "A column of the record key")
 @columns_option("--partition-by", "A partition column")
 @columns_option("--ordering", "A column whose greater value wins")
@@ -41,9 +44,13 @@ from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
     "--version", type=COUNT, default=DEFAULT_TABLE_VERSION, show_default=True,
     help="Version of the table's format: 6, 8 or 9.",
 )  # fmt: skip
-def table_create(call: Call, like: str, table_name: str | None, **definition: Any) -> Any:
+def table_create(
+    call: Call, like: str, form: str | None, table_name: str | None, **definition: Any
+) -> Any:
     """Create an empty table."""
-    columns = [each for each in _schema_of(like) if each.name not in META_COLUMNS]
+    source = FileFormat(form)
+    known = file_facts(lambda: pa.OSFile(like), like, source, pa.schema([]), count=False)
+    columns = [each for each in known.schema if each.name not in META_COLUMNS]
     definition |= {"schema": pa.schema(columns), "options": call.options, "name": table_name}
     if call.dry_run:
         made = _trial(call, definition)
@@ -67,15 +74,6 @@ def _trial(call: Call, definition: dict[str, Any]) -> pyhudi.Table:
         raise UserError("a table already exists here", path=call.path)
     name = call.path.rstrip("/").rsplit("/", 1)[-1] or "table"
     return pyhudi.create_table(f"memory://dry-run-{uuid4()}/{name}", **definition)
-
-
-def _schema_of(path: str) -> pa.Schema:
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_schema(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptFileError("not a Parquet file", path=path, reason=str(error)) from error
 
 
 @command("set", changes=True, example="table set trips owner=ana hoodie.database.name=dev")

@@ -61,6 +61,29 @@ def test_a_dry_run_of_create_checks_the_definition_and_creates_nothing(tmp_path:
     assert run(*words, "--record-key", "id", "--dry-run").returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.csv", "id,n\na,1\n"),
+        ("rows.jsonl", '{"id": "a", "n": 1}\n'),
+        ("rows.dat", "id,n\na,1\n"),
+    ],
+)
+def test_a_table_is_created_like_a_file_of_any_format(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    words = ("table", "create", tmp_path / "t", "--like", tmp_path / name, "--record-key", "id")
+    if name.endswith(".dat"):
+        assert run(*words).returncode == 2
+        words = (*words, "--format", "csv")
+    answer(*words)
+    schema = pyhudi.open_table(tmp_path / "t").schema
+    types = {field.name: str(field.type) for field in schema}
+    assert types["id"] == "string"
+    assert types["n"] == ("int64" if name.endswith(".jsonl") else "string")  # text has no types
+
+
 def test_a_table_is_dropped_after_a_confirmation_only(path: Path) -> None:
     assert run("table", "drop", path).returncode == 2
     assert pyhudi.open_table(path).count() == 2
