@@ -148,8 +148,8 @@ def check_fence(fs: FileSystem, path: str) -> None:
     """`check_lease` before a file of the table at `fs` is created, replaced or deleted: a process
     that stood still for longer than its lease changes nothing, whatever it was doing.
 
-    Locks and heartbeats state who writes them, and are exempt.  File systems whose locks can
-    expire call it.  A request that has begun cannot be stopped: what is created once decides.
+    Locks (`lock` is that of Apache Hudi) and heartbeats state who writes them, and are exempt.
+    File systems whose locks can expire call it.  A request that has begun cannot be stopped.
     """
     if not path.startswith(_UNFENCED) and path.rpartition("/")[2] != "lock":
         check_lease(fs)
