@@ -80,9 +80,12 @@ class TableIndex:
 
         Returns [bucket, file, entries, keys, found, method, seek_seconds, scan_seconds, seconds].
         """
-        state = self._state()
-        texts = self._key_texts(keys, state)
-        return explain_lookup(state.fs, state.record_index, texts.drop_null())
+
+        def read(state: TableState) -> pa.Table:
+            texts = self._key_texts(keys, state)
+            return explain_lookup(state.fs, state.record_index, texts.drop_null())
+
+        return read_current(self._state, read)
 
     def entries(self, since: PointInTime, until: PointInTime | None = None) -> pa.Table:
         """Index entries written by commits after `since` up to `until` (None: the newest).
@@ -91,8 +94,9 @@ class TableIndex:
         "000" precedes all commits.  After a compaction of the index, only the newest entry of each
         key is returned, and tombstones that the compaction dropped are not.
         """
-        state = self._state()
-        return index_entries(state, self._engine, since, until)
+        return read_current(
+            self._state, lambda state: index_entries(state, self._engine, since, until)
+        )
 
     def stats(self) -> IndexStats:
         """Entries, bytes, load and skew by bucket, and recommendations.
@@ -100,11 +104,14 @@ class TableIndex:
         Cost: the trailer of each file; for the HBase index a scan of its table.  Entry counts of
         the RocksDB index are the estimates of its stores.
         """
-        state = self._state()
-        kind = index_that_answers(state, self._options)
-        if kind.is_store:
-            return external_indexes.stats_of_store(state, self._options, self._engine, kind)
-        return index_stats(state, self._engine)
+
+        def read(state: TableState) -> IndexStats:
+            kind = index_that_answers(state, self._options)
+            if kind.is_store:
+                return external_indexes.stats_of_store(state, self._options, self._engine, kind)
+            return index_stats(state, self._engine)
+
+        return read_current(self._state, read)
 
     def verify(self, sample: int | None = None) -> IndexCheck:
         """Verify the index against the table, in both directions.
@@ -115,11 +122,15 @@ class TableIndex:
         file slices.  Takes no lock and changes nothing.  The RocksDB and HBase indexes are always
         checked in full.  Raises IndexNotReadyError without an index or if it is behind the table.
         """
-        count, state = count_of(sample, "sample"), self._state()
-        kind = index_that_answers(state, self._options)
-        if kind.is_store:
-            return external_indexes.verify_store(state, self._options, self._engine, kind)
-        return record_index.verify(state, self._engine, sample=count)
+        count = count_of(sample, "sample")
+
+        def read(state: TableState) -> IndexCheck:
+            kind = index_that_answers(state, self._options)
+            if kind.is_store:
+                return external_indexes.verify_store(state, self._options, self._engine, kind)
+            return record_index.verify(state, self._engine, sample=count)
+
+        return read_current(self._state, read)
 
     def compare(self, since: PointInTime, until: PointInTime | None = None) -> IndexCheck:
         """Verify the index against only the changes of commits after `since` up to `until` (None:
@@ -129,8 +140,9 @@ class TableIndex:
         Cost is proportional to the changes: their rows, a lookup of each, and the key columns of
         their file slices.
         """
-        state = self._state()
-        return record_index.compare(state, self._engine, since, until)
+        return read_current(
+            self._state, lambda state: record_index.compare(state, self._engine, since, until)
+        )
 
     def repair(self, *, dry_run: bool = False) -> IndexRepair:
         """Check every key and repair wrong entries: the record index by one commit without rows,

@@ -160,9 +160,9 @@ class IngestVerbs:
     def row_test(self) -> Callable[[pa.Table], object]:
         """A function that raises UserError for rows that a write refuses for a value: a key, an
         ordering value or a partition path; for sources that pass over such rows."""
-        state = self._state()
+        state, stored = read_current(self._state, lambda state: (state, state.schema()))
         has_index = "record_index" in state.config.metadata_partitions
-        rule, sub, schema = self.key_rule(), state.fs.sub, without_meta(state.schema())
+        rule, sub, schema = self.key_rule(), state.fs.sub, without_meta(stored)
 
         def test(rows: pa.Table) -> None:
             plan = KeyPlan(pa.schema([*rows.schema, *(
@@ -175,7 +175,7 @@ class IngestVerbs:
 
     def _schema_of_skipping(self, incoming: pa.Schema) -> pa.Schema:
         """The table's user columns.  Raises SchemaError if the rows have others."""
-        schema = without_meta(self._state().schema())
+        schema = without_meta(read_current(self._state, lambda state: state.schema()))
         others = [name for name in incoming.names if name not in schema.names]
         if others:
             raise SchemaError(

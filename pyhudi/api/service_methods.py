@@ -19,7 +19,7 @@ from pyhudi.operations.ttl import ExpiryReport, expire
 from pyhudi.operations.upgrade import upgrade
 from pyhudi.operations.version_change import change_version
 from pyhudi.options import Options
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
 from pyhudi.services.archival import ArchiveReport, plan_archival
@@ -259,7 +259,7 @@ class ServiceVerbs:
 
     def savepoints(self) -> list[Savepoint]:
         """The table's savepoints, oldest first."""
-        return savepoints(self._state())
+        return read_current(self._state, savepoints)
 
     def delete_savepoint(self, instant: str, *, dry_run: bool = False) -> Savepoint:
         """Delete the savepoint at `instant` and return it.

@@ -192,8 +192,12 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
 
     def key_rule(self, *, with_paths: bool = True) -> KeyRule:
         """The rule that derives record keys and partition paths from rows."""
-        state = self._state()
-        return rule_of(state, self._options, functions=self._functions, with_paths=with_paths)
+        return read_current(
+            self._state,
+            lambda state: rule_of(
+                state, self._options, functions=self._functions, with_paths=with_paths
+            ),
+        )
 
     @property
     def path(self) -> str:

@@ -69,7 +69,7 @@ class WalkedObjectStore(ObjectStoreFileSystem):
         deeper._url = f"{self._url}/{checked(folder)}"
         deeper._root = self._name(folder)
         deeper._prefix = f"{self._prefix}{folder}/"
-        return deeper
+        return deeper.below_lock_of(self)
 
     def children(self, folder: str = "") -> list[FileInfo]:
         place = (self._prefix + checked(folder)).rstrip("/")

@@ -142,3 +142,46 @@ def test_a_replace_commit_that_is_listed_and_missing_is_an_error(version: int) -
     with pytest.raises(FileMissingError):
         READS["scan"](opened(fs))
     assert fs.acted == 1
+
+
+class FirstReadFileSystem(WatchedFileSystem):
+    """Acts once, before the first read of any completed commit."""
+
+    def read(self, path: str) -> bytes:
+        act, is_commit = self.act, path.endswith((".commit", ".deltacommit"))
+        if is_commit and act is not None and "/metadata/" not in path:
+            self.act = None
+            act()
+        return MemoryFileSystem.read(self, path)
+
+
+def archive_all(store: MemoryStore) -> None:
+    """Archive every commit that was on the timeline."""
+    table = opened(MemoryFileSystem(store, "t"))
+    listed = table.timeline.commits.times
+    for value in range(20, 26):
+        table.upsert(rows(value, "b"))
+    table.clean()
+    table.archive()
+    assert listed.isdisjoint(table.timeline.commits.times)
+
+
+CALLS: dict[str, Callable[[Table], Any]] = {
+    "update": lambda table: table.update({"v": "9"}, where="id = 'a'", dry_run=True).matched,
+    "delete": lambda table: table.delete(where="id = 'a'", dry_run=True).matched,
+    "merge": lambda table: (
+        table.merge(rows(9, "a")).when_matched_update().execute(dry_run=True).matched
+    ),
+    "row test": lambda table: table.row_test()(rows(1, "a")) or 1,
+    "index verification": lambda table: 1 - table.index.verify().fault_count,
+    "index statistics": lambda table: int(table.index.stats().entries > 0),
+    "savepoints": lambda table: 1 - len(table.savepoints()),
+}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("call", CALLS)
+def test_commits_archived_after_the_listing_fail_no_call(call: str, version: int) -> None:
+    """Also calls that look at the table before they take its lock."""
+    fs = FirstReadFileSystem(new_store(version), lambda: archive_all(fs.store))
+    assert CALLS[call](opened(fs)) == 1
