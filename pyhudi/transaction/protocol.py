@@ -33,7 +33,13 @@ from typing import Self
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.errors import FileMissingError, Overtaken, OvertakenError, PyhudiError
+from pyhudi.errors import (
+    FileMissingError,
+    Overtaken,
+    OvertakenError,
+    PyhudiError,
+    SnapshotExpiredError,
+)
 from pyhudi.metadata.compaction import run_services
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.reader import open_metadata
@@ -215,7 +221,7 @@ class Transaction:
         """Whether a file is missing because concurrent processes have cleaned it."""
         if self._instant is None or self._has_ended or self.is_whole:
             return None
-        if not isinstance(error, FileMissingError) or not self._has_moved():
+        if not isinstance(error, FileMissingError | SnapshotExpiredError) or not self._has_moved():
             return None
         reason = OvertakenError(
             "files that this write was planned on were cleaned", path=error.facts.get("path")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pyhudi
+from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import Overtaken, OvertakenError, StorageError, WriteConflictError
 from pyhudi.filenames import HEARTBEATS, METADATA_TABLE
@@ -89,6 +90,25 @@ def test_a_write_that_was_rolled_back_before_its_end_is_planned_again() -> None:
     assert report.conflicts == 1
     assert any("another process rolled this instant back" in note for note in report.notes)
     assert snapshot(fs) == {f"k{i}": 3 if 2 <= i < 6 else 1 for i in range(8)}
+
+
+def test_a_write_whose_search_lacks_files_that_were_cleaned_is_planned_again() -> None:
+    """Its filter is applied to a snapshot whose files another process has deleted meanwhile."""
+    fs = new_table()
+    newest_alone = {
+        **OPTIMISTIC, "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+        "hoodie.clean.fileversions.retained": "1",
+    }  # fmt: skip
+
+    def clean_meanwhile() -> None:
+        commit_meanwhile(fs)
+        cleaner = Table(fs, options=parse_options(newest_alone), engine=LocalEngine(1))
+        assert cleaner.clean().files
+
+    engine = Pausing("find", clean_meanwhile)
+    report = open_(fs, engine=engine).delete(where="id in ('k2', 'k6')")
+    assert report.conflicts == 1
+    assert snapshot(fs) == {f"k{i}": 2 if i < 4 else 1 for i in (0, 1, 3, 4, 5, 7)}
 
 
 class _Replying(MemoryFileSystem):
