@@ -53,14 +53,15 @@ def undoable(timeline: Timeline, instant: InstantTime) -> Instant:
 
 def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
     """Raise UserError if the metadata table has the commit in a base file and cannot remove it:
-    by compaction, or because a partition, such as the record index, was built after the commit."""
+    by compaction, also a pending one, which a rollback would finish first, or because a partition, such as the record index, was built after the commit."""
     if "files" not in config.metadata_partitions:
         return
     metadata_log = TimelineLog(fs.sub(METADATA_TABLE), layout=config.layout)
     metadata_timeline = metadata_log.load()
     mine = metadata_timeline.completed(Instant(target.time, Action.DELTA_COMMIT, State.INFLIGHT))
     done = (mine and mine.completed_at) or target.time
-    later = [i for i in metadata_timeline.where({Action.COMMIT}) if i.time >= done]
+    compactions = metadata_timeline.where({Action.COMMIT, Action.COMPACTION})  # also pending ones
+    later = [i for i in compactions if i.time >= done]
     if later:
         raise UserError(
             "the metadata table has compacted this commit",
