@@ -52,8 +52,10 @@ def undoable(timeline: Timeline, instant: InstantTime) -> Instant:
 
 
 def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
-    """Raise UserError if the metadata table has the commit in a base file and cannot remove it:
-    by compaction, also a pending one, which a rollback would finish first, or because a partition, such as the record index, was built after the commit."""
+    """Raise UserError if the metadata table has the commit in a base file and cannot remove it.
+
+    By compaction, also a pending one, which a rollback would finish first; or because a partition,
+    such as the record index, was built after the commit."""
     if "files" not in config.metadata_partitions:
         return
     metadata_log = TimelineLog(fs.sub(METADATA_TABLE), layout=config.layout)
