@@ -262,7 +262,8 @@ def judged(status: int, output: str) -> Entry:
             return {"outcome": "not run", "last": reason[:LINE_MAX]}
     if status == 0:
         return {"outcome": "passed", "last": last[:LINE_MAX]}
-    return {"outcome": "failed", "last": last[:LINE_MAX], "output": output[-OUTPUT_MAX:]}
+    plain = output.replace(f"{ROOT}/", "").replace(sys.base_prefix, "python")  # on any machine
+    return {"outcome": "failed", "last": last[:LINE_MAX], "output": plain[-OUTPUT_MAX:]}
 
 
 def _watched(command: str) -> tuple[int, str]:
