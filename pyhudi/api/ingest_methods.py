@@ -160,7 +160,7 @@ class IngestVerbs:
     def row_test(self) -> Callable[[pa.Table], object]:
         """A function that raises UserError for rows that a write refuses for a value: a key, an
         ordering value or a partition path; for sources that pass over such rows."""
-        state, stored = read_current(self._state, lambda state: (state, state.schema()))
+        state, stored = self._current_schema()
         has_index = "record_index" in state.config.metadata_partitions
         rule, sub, schema = self.key_rule(), state.fs.sub, without_meta(stored)
 
@@ -173,9 +173,13 @@ class IngestVerbs:
 
         return test
 
+    def _current_schema(self) -> tuple[TableState, pa.Schema]:
+        """The table now, and the columns of its newest snapshot."""
+        return read_current(self._state, lambda state: (state, state.schema()))
+
     def _schema_of_skipping(self, incoming: pa.Schema) -> pa.Schema:
         """The table's user columns.  Raises SchemaError if the rows have others."""
-        schema = without_meta(read_current(self._state, lambda state: state.schema()))
+        schema = without_meta(self._current_schema()[1])
         others = [name for name in incoming.names if name not in schema.names]
         if others:
             raise SchemaError(

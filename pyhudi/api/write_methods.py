@@ -19,7 +19,7 @@ from pyhudi.options import Options
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, named_columns
 from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
-from pyhudi.read.table_snapshot import TableState, read_current
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime, without_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.transaction.deferred_publish import deferred_writes
@@ -223,7 +223,7 @@ class WritingVerbs(IngestVerbs):
         >>> trips.update({"fare": "fare * 2"}, where="id = 'a'").updated
         1
         """
-        state, stored = read_current(self._state, lambda state: (state, state.schema()))
+        state, stored = self._current_schema()
         schema = without_meta(stored)
         check_assignments(set, schema, state.config)
         if where is not None:
@@ -265,7 +265,7 @@ class WritingVerbs(IngestVerbs):
         incoming = self._incoming(rows)
 
         def execute(clauses: tuple[Clause, ...], *, dry_run: bool, publish: bool) -> WriteReport:
-            state, stored = read_current(self._state, lambda state: (state, state.schema()))
+            state, stored = self._current_schema()
             schema = without_meta(stored)
             source = source_schema(incoming.schema, schema, state.config)
             compiled(clauses, source, schema, state.config)
@@ -314,7 +314,7 @@ class WritingVerbs(IngestVerbs):
 
     def _finds(self, where: Filter) -> Callable[[TableState], Rows]:
         """A search for matching rows.  Raises UserError if `where` does not match the schema."""
-        schema = read_current(self._state, lambda state: state.schema())
+        _, schema = self._current_schema()
         named_columns(as_filter(where, schema), schema)
         skips = self._options.read.data_skipping
         return lambda state: matched_rows(state, where, data_skipping=skips)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pyhudi.errors import PyhudiError
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.store_failures import plain_scheme
 from pyhudi.storage.url_resolver import locate
-
-_SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def frame_files(location: Any, store: FileSystem | None) -> FrameFiles | None:
 
 def _place(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
-    return _SAME.get(parts.scheme, parts.scheme), parts.netloc
+    return plain_scheme(parts.scheme), parts.netloc
 
 
 def _stated(fs: FileSystem, paths: Sequence[str]) -> dict[str, tuple[int, int]]:

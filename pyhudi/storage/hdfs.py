@@ -79,6 +79,9 @@ class HdfsFileSystem:
     def _at(self, path: str) -> str:
         return f"{self._root}/{checked(path)}" if path else self._root
 
+    def _fence(self, path: str) -> None:
+        check_fence(self._parent or self, path)
+
     def _file(self, path: str) -> str:
         return self._at(checked_file(path))
 
@@ -163,7 +166,7 @@ class HdfsFileSystem:
     def _put(self, path: str, content: Any, *, over: bool) -> bool:
         """Write a whole file; whether the name was free or its file was replaced."""
         place = self._file(path)
-        check_fence(self._parent or self, path)
+        self._fence(path)
         folder = place.rpartition("/")[0]
         staged = f"{folder}/{staged_name()}"
         try:
@@ -195,12 +198,12 @@ class HdfsFileSystem:
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            check_fence(self._parent or self, path)
+            self._fence(path)
             self._node.delete(self._file(path))
 
     def delete_folder(self, folder: str) -> None:
         place = self._at(checked_file(folder))
-        check_fence(self._parent or self, folder)
+        self._fence(folder)
         with suppress(FileMissingError):
             if self._node.status(place)["type"] != "DIRECTORY":
                 raise StorageError("not a folder", path=f"{self._url}/{folder}")

@@ -45,6 +45,7 @@ from pyhudi.storage.store_failures import (
     denied,
     failure,
     no_bucket,
+    plain_scheme,
     retry_config,
     unusable,
     watched,
@@ -361,7 +362,7 @@ _CLIENT: Final = frozenset({
 
 def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
     """The clients of a bucket.  Raises UserError for unknown options."""
-    plain = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}.get(scheme, scheme)
+    plain = plain_scheme(scheme)
     given = {key.lower(): value for key, value in options.items()}
     client = _client_environment(plain) | dict(given.pop("client_options", None) or {})
     client.update({key: given.pop(key) for key in _CLIENT & given.keys()})

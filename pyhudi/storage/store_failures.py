@@ -88,6 +88,14 @@ def failure(error: BaseException, place: str, *, retryable: bool) -> StorageErro
     return StorageError(f"the store failed: {line}", path=place, retryable=retryable)
 
 
+def plain_scheme(scheme: str) -> str:
+    """The scheme of the store that several schemes name: `s3` for `s3a` and `s3n`."""
+    return _SAME_STORE.get(scheme, scheme)
+
+
+_SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+
+
 def no_bucket(url: str) -> StorageError:
     """url: of a folder in the bucket."""
     scheme, _, rest = url.partition("://")
@@ -108,7 +116,7 @@ _PERMISSIONS: Final = {
 
 def denied(error: BaseException, place: str, *, scheme: str, request: str) -> StorageError:
     """The error for 401 and 403.  place: URL of the object, or of the folder that was listed."""
-    names = _PERMISSIONS.get({"s3a": "s3", "s3n": "s3", "gcs": "gs"}.get(scheme, scheme), {})
+    names = _PERMISSIONS.get(plain_scheme(scheme), {})
     needed = names.get(request, request)
     hint = f"allow {needed} on this path, or check the credentials"
     if request == "get" and needed.startswith("s3:"):

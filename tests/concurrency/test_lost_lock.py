@@ -302,6 +302,16 @@ SERVICES: dict[str, tuple[TableType, Callable[[Table], object]]] = {
 }
 
 
+def due_for(service: str, new_table: NewStore) -> tuple[MemoryStore, Callable[[Table], object]]:
+    """A table with the rows {"0": 2, "a": 1}, and the call of a service that it is due for."""
+    kind, run = SERVICES[service]
+    store = new_table(kind)
+    writer = open_(store, Process("writer"))
+    writer.bulk_insert(row("a", 1))
+    writer.upsert(row("0", 2))
+    return store, run
+
+
 def expire_heartbeats(store: MemoryStore) -> None:
     """What the age of its file does to the heartbeat of a process on another machine."""
     for path in [path for path in store.files if path.startswith("t/.hoodie/.heartbeat/")]:
@@ -313,11 +323,7 @@ def test_a_plan_carried_out_again_is_complete_by_its_own_attempt_alone(
     service: str, new_table: NewStore
 ) -> None:
     """The request that completes the first attempt arrives while the second one runs."""
-    kind, run = SERVICES[service]
-    store = new_table(kind)
-    writer = open_(store, Process("writer"))
-    writer.bulk_insert(row("a", 1))
-    writer.upsert(row("0", 2))
+    store, run = due_for(service, new_table)
     rows = {"0": 2, "a": 1}
     one, other, late = Process("one"), Process("other"), []
     one.before = lambda path: one.stop() if publishes(path) else None
@@ -356,11 +362,7 @@ def test_an_attempt_that_arrives_after_the_next_one_has_completed_is_never_visib
     service: str, new_table: NewStore
 ) -> None:
     """Where names contain completion times, its file has a name of its own."""
-    kind, run = SERVICES[service]
-    store = new_table(kind)
-    writer = open_(store, Process("writer"))
-    writer.bulk_insert(row("a", 1))
-    writer.upsert(row("0", 2))
+    store, run = due_for(service, new_table)
     one, late = Process("one"), []
     one.before = lambda path: one.stop() if publishes(path) else None
     first = Call(lambda: run(open_(store, one)))
@@ -389,11 +391,7 @@ def test_files_of_an_attempt_that_appear_after_the_next_one_has_completed_give_n
     service: str, new_table: NewStore
 ) -> None:
     """Where the store is listed: the metadata table does not list them."""
-    kind, run = SERVICES[service]
-    store = new_table(kind)
-    writer = open_(store, Process("writer"))
-    writer.bulk_insert(row("a", 1))
-    writer.upsert(row("0", 2))
+    store, run = due_for(service, new_table)
     before = set(store.files)
     one = Process("one")
     one.before = lambda path: one.stop() if publishes(path) else None
@@ -420,11 +418,7 @@ def test_files_of_an_attempt_that_appear_after_the_next_one_has_completed_give_n
 def late_attempt(service: str, new_table: NewStore) -> tuple[MemoryStore, str]:
     """A table whose plan was completed late by its first attempt, while the second one, which died
     since, ran; and the path of that commit."""
-    kind, run = SERVICES[service]
-    store = new_table(kind)
-    writer = open_(store, Process("writer"))
-    writer.bulk_insert(row("a", 1))
-    writer.upsert(row("0", 2))
+    store, run = due_for(service, new_table)
     late: list[str] = []
     one, other = Process("one"), Process("other")
     one.before = lambda path: one.stop() if publishes(path) else None

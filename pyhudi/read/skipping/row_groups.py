@@ -58,12 +58,12 @@ def matching_row_groups(
             return None
         except (pa.ArrowException, OSError, ValueError) as broken:
             raise CorruptFileError(f"unreadable Parquet: {broken}", path=path) from broken
+        node = parse_filter(where)
+        if names_nan(node):
+            return None
         try:
             matched = [group.id for group in fragment.subset(where, schema=table).row_groups]
         except pa.ArrowException:  # the filter has no result for a value of the partition
-            return None
-        node = parse_filter(where)
-        if names_nan(node):
             return None
         floats = any(has_floats(table.field(name).type) for name in filter_columns)
         if floats and may_keep_nan(node):
