@@ -29,6 +29,7 @@ LAYERS = (
     "keygen",
     "index",
     "transaction",
+    "recovery",
     "write",
     "services",
     "sync",

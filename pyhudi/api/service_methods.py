@@ -22,6 +22,7 @@ from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
+from pyhudi.recovery.restore import RestoreReport
 from pyhudi.services.archival import ArchiveReport, plan_archival
 from pyhudi.services.cancel_plan import UnscheduleReport
 from pyhudi.services.cleaning import CleanReport
@@ -34,7 +35,6 @@ from pyhudi.services.upgrade import KeyColumns, UpgradeReport
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import REPLACEMENTS, Action
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.restore import RestoreReport
 
 
 class ServiceVerbs:

@@ -20,6 +20,7 @@ from pyhudi.health.inventory import TableInventory
 from pyhudi.planning.cleaning import result_record
 from pyhudi.planning.compaction import compaction_plan
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.recovery.rollback_plan import RolledBack, to_metadata
 from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.log import timeline_log
@@ -30,7 +31,6 @@ from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.clustering import ClusteringPlan
 from pyhudi.timeline.plans.rollback import RollbackPlan
 from pyhudi.timeline.service_payloads import CLEAN_METADATA, ROLLBACK_METADATA, write_avro
-from pyhudi.transaction.rollback_plan import RolledBack, to_metadata
 
 
 def reconstruct_content(inventory: TableInventory, instant: Instant) -> bytes | None:

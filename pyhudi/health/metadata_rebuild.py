@@ -38,6 +38,7 @@ from pyhudi.options import Heartbeats, Options, ReadOptions
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import RECORD_KEY, FileGroupId
+from pyhudi.recovery.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config, store_config
@@ -45,7 +46,6 @@ from pyhudi.table.timeline_facts import check_not_bootstrapped
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.transaction.deferred_publish import check_none_deferred
-from pyhudi.transaction.rollback import roll_back_failed
 
 DAMAGED: Final = (CorruptFileError, FileMissingError, IndexNotReadyError, UnsupportedTableError)
 """What a metadata table that cannot be maintained raises in a rollback."""

@@ -10,11 +10,11 @@ from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
 from pyhudi.options import Heartbeats
+from pyhudi.recovery.rollback import failed_writes
 from pyhudi.services.snapshot_pins import pinned_snapshots
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import deferred_writes
-from pyhudi.transaction.rollback import failed_writes
 
 
 def check_pending(inventory: TableInventory) -> Iterator[Finding]:

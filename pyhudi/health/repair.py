@@ -45,6 +45,7 @@ from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.operations.rollback_restore import end_cleans
 from pyhudi.options import Options
 from pyhudi.records import InstantTime
+from pyhudi.recovery.rollback import roll_back_failed, roll_back_newest
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import partition_metafile
 from pyhudi.table.log import timeline_log
@@ -52,7 +53,6 @@ from pyhudi.table.properties import load_config, store_config
 from pyhudi.timeline.clock import format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State, parse_instant_name
 from pyhudi.transaction.begin import table_lock
-from pyhudi.transaction.rollback import roll_back_failed, roll_back_newest
 
 
 @dataclass(frozen=True, slots=True)

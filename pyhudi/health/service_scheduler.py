@@ -26,11 +26,12 @@ from pyhudi.operations.due_policy import DuePolicy
 from pyhudi.operations.ttl import expire
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.recovery.crashed_writers import open_locked
+from pyhudi.recovery.rollback import failed_writes
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant import Instant
-from pyhudi.transaction.begin import open_locked, table_lock
-from pyhudi.transaction.rollback import failed_writes
+from pyhudi.transaction.begin import table_lock
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
 from pyhudi.operations.validation.precommit_checks import run_checks
 from pyhudi.options import Concurrency
+from pyhudi.recovery.crashed_writers import roll_back_crashed
 from pyhudi.services.clustering import cancel_clustering
 from pyhudi.services.duplicate_key_conflicts import find_row_conflict
 from pyhudi.services.indexing.external_indexes import mismatch_note
@@ -121,7 +122,10 @@ def _attempt(
 ) -> Committed | Overtaken:
     """One transaction.  staging: where rows are staged; None: a place for this attempt."""
     options, operation = request.options.write, request.operation
-    with Transaction(fs, options, request.engine, policy, operation.value.lower()) as transaction:
+    purpose = operation.value.lower()
+    with Transaction(
+        fs, options, request.engine, policy, purpose, roll_back_crashed
+    ) as transaction:
         ready = make_ready(fs, request)
         if isinstance(ready, WriteReport):
             return Committed(ready)

@@ -25,8 +25,8 @@ from pyhudi.metadata.writer import check_version, check_writable
 from pyhudi.operations.table_services import alone
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.recovery.crashed_writers import open_locked
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.transaction.begin import open_locked
 
 _SHORT_NAMES: Final = {"record": RECORD_INDEX.path}
 _PREFIXES: Final = ("", SECONDARY_PREFIX, EXPRESSION_PREFIX)

@@ -47,6 +47,8 @@ from pyhudi.options import ConcurrencyMode, IndexKind, Options, WriteOptions
 from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import META_COLUMNS
+from pyhudi.recovery.crashed_writers import roll_back_crashed
+from pyhudi.recovery.rollback_plan import RolledBack
 from pyhudi.services.indexing.elastic import ready_elastic
 from pyhudi.services.indexing.external_indexes import Opening, open_store
 from pyhudi.storage.filesystem import FileSystem
@@ -55,9 +57,8 @@ from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.begin import check_table, roll_back_crashed
+from pyhudi.transaction.begin import check_table
 from pyhudi.transaction.deferred_publish import check_none_deferred
-from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.input.batch import Rows, StreamRows
 from pyhudi.write.input.schema_check import FittedSchema, check_no_logs, fit_schema, schema_rules
 from pyhudi.write.input.staged_rows import StagedRows

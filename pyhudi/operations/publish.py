@@ -10,6 +10,8 @@ from pyhudi.options import Heartbeats, WriteOptions
 from pyhudi.read.metadata_freshness import TrustedListing, trusted_metadata
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
+from pyhudi.recovery.rollback import roll_back_failed
+from pyhudi.recovery.rollback_plan import RolledBack
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock, check_lock
@@ -30,8 +32,6 @@ from pyhudi.transaction.deferred_publish import (
 )
 from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
-from pyhudi.transaction.rollback import roll_back_failed
-from pyhudi.transaction.rollback_plan import RolledBack
 from pyhudi.write.write_report import WriteReport
 
 

@@ -15,6 +15,7 @@ from pyhudi.metadata.record_index.by_partition import check_by_partition
 from pyhudi.observe.events import reported
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.recovery.crashed_writers import open_locked
 from pyhudi.services.archival import ArchiveReport, execute_archival
 from pyhudi.services.cancel_plan import UnscheduleReport, unschedule
 from pyhudi.services.cleaning import (
@@ -46,7 +47,7 @@ from pyhudi.services.plan_execution import claim_plan
 from pyhudi.services.snapshot_pins import remove_expired_pins
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.transaction.begin import check_table, open_locked
+from pyhudi.transaction.begin import check_table
 
 
 @reported("service", "compaction")

@@ -12,6 +12,7 @@ from pyhudi.metadata.bootstrap import drop_metadata
 from pyhudi.operations.version_change import change_version
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.recovery.rollback import roll_back_failed
 from pyhudi.services.upgrade import (
     KeyColumns,
     UpgradePlan,
@@ -24,7 +25,6 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import OLDEST_WRITABLE_VERSION, load_config, store_config
 from pyhudi.transaction.begin import check_table, table_lock
 from pyhudi.transaction.deferred_publish import check_none_deferred
-from pyhudi.transaction.rollback import roll_back_failed
 
 
 def upgrade(

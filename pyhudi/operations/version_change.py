@@ -38,6 +38,7 @@ from pyhudi.metadata.record_index.by_partition import is_partitioned_record_inde
 from pyhudi.operations.table_services import clean, compact
 from pyhudi.options import CleaningPolicy, CompactionStrategy, Options, ReadOptions
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.recovery.crashed_writers import open_locked
 from pyhudi.services.compaction import propose_compaction
 from pyhudi.services.upgrade import UpgradeReport
 from pyhudi.services.version_change import (
@@ -57,7 +58,7 @@ from pyhudi.timeline.archive_conversion import archive_from_history, history_fro
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.layout_conversion import convert_timeline, instant_files
-from pyhudi.transaction.begin import open_locked, table_lock
+from pyhudi.transaction.begin import table_lock
 
 _COMPACTIONS_MAX: Final = 100
 _FACTS: Final = (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)

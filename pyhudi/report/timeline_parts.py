@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.options import Options
+from pyhudi.recovery.rollback import failed_writes
 from pyhudi.report.facts import (
     BINS,
     COMMITS_MAX,
@@ -27,7 +28,6 @@ from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMMITS, COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.rollback import failed_writes
 
 _SERVICE_OPERATIONS: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT"})
 _TIMED: Final = {Action.CLEAN, Action.ROLLBACK, Action.RESTORE}

@@ -16,12 +16,12 @@ from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
+from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.reports import Report
 from pyhudi.table.timeline_facts import pending_plans
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import is_claimed
-from pyhudi.transaction.rollback import roll_back_service
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from pyhudi.planning.clustering import (
 )
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.reports import Report
 from pyhudi.services.bucket_resizing import resize_plan, resize_tasks, resized_rings
 from pyhudi.services.clustering_tasks import (
@@ -73,7 +74,6 @@ from pyhudi.transaction.begin import is_claimed, table_lock
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
-from pyhudi.transaction.rollback import roll_back_service
 from pyhudi.write.partition_entries import moved_entries, write_entries_by_partition
 from pyhudi.write.placement.sorted_insert import check_sortable
 

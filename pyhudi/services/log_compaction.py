@@ -27,6 +27,7 @@ from pyhudi.options import Options
 from pyhudi.planning.compaction import compaction_plan
 from pyhudi.read.file_slice import log_blocks
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.reports import Report
 from pyhudi.services.log_compaction_tasks import MergeLogsTask, merge_logs
 from pyhudi.services.row_rewriting import rewriting
@@ -38,7 +39,6 @@ from pyhudi.transaction.begin import is_claimed
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.finish import complete, finishing
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
-from pyhudi.transaction.rollback import roll_back_service
 
 
 @dataclass(frozen=True, slots=True)

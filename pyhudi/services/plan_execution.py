@@ -12,12 +12,12 @@ from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, is_claimed, table_lock, undoing
 from pyhudi.transaction.heartbeat import Heartbeat
-from pyhudi.transaction.rollback import roll_back_service
 
 
 @dataclass(frozen=True, slots=True)

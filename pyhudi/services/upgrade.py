@@ -26,6 +26,7 @@ from pyhudi.options import Heartbeats, Options
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
+from pyhudi.recovery.rollback import failed_writes
 from pyhudi.reports import Report
 from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
@@ -35,7 +36,6 @@ from pyhudi.table.properties import (
     TableConfig,
 )
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.transaction.rollback import failed_writes
 
 _KEY: Final = "hoodie.table.recordkey.fields"
 _PARTITION: Final = "hoodie.table.partition.fields"

@@ -35,6 +35,7 @@ from pyhudi.metadata.record_index.by_partition import is_partitioned_record_inde
 from pyhudi.metadata.secondary_index.definition import secondary_indexes
 from pyhudi.options import Heartbeats, Options
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.recovery.rollback import failed_writes
 from pyhudi.services.upgrade import UpgradeReport
 from pyhudi.services.version_properties import properties_at
 from pyhudi.storage.filesystem import FileSystem
@@ -45,7 +46,6 @@ from pyhudi.table.version_record import ChangeRecord, load_record
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.transaction.begin import check_table
 from pyhudi.transaction.deferred_publish import check_none_deferred
-from pyhudi.transaction.rollback import failed_writes
 
 VERSIONS: Final = tuple(sorted(LAYOUTS))
 _STAYS: Final = frozenset(

@@ -15,18 +15,20 @@ from dataclasses import dataclass
 
 from pyhudi.engine import Engine
 from pyhudi.errors import Overtaken, OvertakenError
+from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata.writer import MetadataCommit, begin_metadata
 from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import InstantTime
 from pyhudi.storage.locks.table_lock import check_lease, check_lock, lock_seconds_left
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import table_lock
 from pyhudi.transaction.conflicts import Conflict, WriteSet, find_conflict
 from pyhudi.transaction.deferred_publish import is_deferred
 from pyhudi.transaction.publication import is_rolled_back, publish_instant
-from pyhudi.transaction.rollback import without_lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,21 @@ def _find_lost_lock(state: TableState, now: Timeline, mine: Instant) -> Overtake
             )
             return Overtaken(error)
     return None
+
+
+def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
+    """Pending instants whose writers lost the table's lock at their commit point.
+
+    Their delta commit of the metadata table is complete; it is written under the lock, right before
+    the data commit.  If another holder of the lock finds one, its writer has lost the lock: the
+    writer may be alive, but its commit was not checked against the commits of others.
+    Cost: one listing if anything is pending.
+    """
+    if not pending.instants:
+        return frozenset()
+    metadata_log = TimelineLog(log.fs.sub(METADATA_TABLE), layout=log.layout)
+    done = metadata_log.load().where({Action.DELTA_COMMIT}, State.COMPLETED)
+    return done.times & pending.times
 
 
 def overtaken_by(other: Conflict) -> Overtaken:

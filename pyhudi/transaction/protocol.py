@@ -23,7 +23,7 @@ its error.  docs/transactions.md describes the guarantees of both policies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -48,10 +48,12 @@ from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
+from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.begin import claimed, roll_back_crashed, table_lock, undoing
+from pyhudi.transaction.begin import claimed, table_lock, undoing
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.transaction.deferred_publish import DeferredWrite, store_deferred
 from pyhudi.transaction.finish import Ending, complete, ending
@@ -65,11 +67,15 @@ class LockPolicy(Enum):
     BEGIN_AND_END = "begin and end"
 
 
+Rollback = Callable[[FileSystem, TableConfig, TimelineLog, Timeline, WriteOptions, Engine], object]
+
+
 @dataclass(slots=True)
 class Transaction:
     """One instant of the table, from the lock to its commit point; a context manager.
 
-    purpose: shown to writers that wait for the lock.  now: the timeline as last listed under the
+    purpose: shown to writers that wait for the lock.  roll_back: of the failed writes of the
+    table, a layer above.  now: the timeline as last listed under the
     lock.  metadata: the delta commit of the metadata table, once begun.  lost: the race that this
     transaction lost.  A lost race or an error within the `with` rolls the instant back; if that
     fails too, the next writer does it.
@@ -80,6 +86,7 @@ class Transaction:
     engine: Engine
     policy: LockPolicy
     purpose: str
+    roll_back: Rollback
     now: Timeline = field(default_factory=Timeline, init=False)
     metadata: MetadataCommit | None = field(default=None, init=False)
     lost: Overtaken | None = field(default=None, init=False)
@@ -215,7 +222,7 @@ class Transaction:
             if self._beat is not None:
                 self._beat.stop()
             log, config = self.state.log, self.state.config
-            roll_back_crashed(self.fs, config, log, log.load(), self.options, self.engine)
+            self.roll_back(self.fs, config, log, log.load(), self.options, self.engine)
 
     def _race_lost_by(self, error: BaseException) -> Overtaken | None:
         """Whether a file is missing because concurrent processes have cleaned it."""

@@ -15,6 +15,7 @@ from pyhudi.operations.commit import pause_seconds
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Concurrency, IndexKind, parse_options
 from pyhudi.records import InstantTime
+from pyhudi.recovery.rollback import roll_back_newest
 from pyhudi.services.compaction import pending_compactions
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
@@ -27,7 +28,6 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import WriteSet, find_conflict
 from pyhudi.transaction.heartbeat import living
-from pyhudi.transaction.rollback import roll_back_newest
 from pyhudi.write.input.stream_idempotency import StreamBatch
 from tests.support.engines import Pausing
 

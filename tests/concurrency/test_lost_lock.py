@@ -15,13 +15,13 @@ from pyhudi.filenames import METADATA_TABLE, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import parse_options
+from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.storage.memory import MemoryStore
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, State
 from pyhudi.transaction.heartbeat import remove_heartbeat
-from pyhudi.transaction.rollback import roll_back_service
 from tests.support.leases import Call, LeasedFileSystem, Process
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])

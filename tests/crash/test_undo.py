@@ -12,7 +12,8 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.options import parse_options
+from pyhudi.options import WriteOptions, parse_options
+from pyhudi.recovery.crashed_writers import roll_back_crashed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config
@@ -20,7 +21,6 @@ from pyhudi.timeline.archive import archived_times
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.transaction.begin import recover
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.examples import stops
 from tests.support.filesystems import TracingFileSystem, clone, every_stop
@@ -82,7 +82,7 @@ def changes_of_a_recovery(fs: FileSystem) -> list[str]:
     watched = TracingFileSystem(fs)
     config = load_config(watched)
     log = TimelineLog(watched, layout=config.layout, zone=zone_of(config.timezone))
-    recover(watched, config, log, log.load(), LocalEngine(1))
+    roll_back_crashed(watched, config, log, log.load(), WriteOptions(), LocalEngine(1))
     return watched.trace
 
 

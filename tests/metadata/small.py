@@ -213,7 +213,7 @@ class SmallTable:
     # ---- rolling back -------------------------------------------------------------------------
 
     def roll_back(self, failed: Instant, *, at: Instant | None = None) -> Instant:
-        """What transaction/rollback does, as far as it touches the metadata table."""
+        """What recovery/rollback does, as far as it touches the metadata table."""
         log = self.log
         at = at or log.start(log.request(Action.ROLLBACK))
         for partition in ("p0", "p1", "p2"):

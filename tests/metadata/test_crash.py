@@ -12,11 +12,11 @@ from pyhudi.engine import LocalEngine
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.metadata import cleaning
 from pyhudi.metadata.bootstrap import create_metadata
+from pyhudi.recovery.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant import Action, State
-from pyhudi.transaction.rollback import roll_back_failed
 from tests.metadata.small import SmallTable
 from tests.support.filesystems import every_stop
 

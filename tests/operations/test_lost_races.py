@@ -16,12 +16,12 @@ from pyhudi.errors import Overtaken, OvertakenError, StorageError, WriteConflict
 from pyhudi.filenames import HEARTBEATS, METADATA_TABLE
 from pyhudi.operations.commit import Committed, _attempt
 from pyhudi.options import parse_options
+from pyhudi.recovery.rollback import roll_back_failed
 from pyhudi.storage.filesystem import Bytes, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import load_config, store_config
 from pyhudi.transaction.protocol import LockPolicy
-from pyhudi.transaction.rollback import roll_back_failed
 from pyhudi.write.input.batch import StreamRows
 from pyhudi.write.write_context import Operation, WriteRequest
 from tests.concurrency.test_conflicts import OPTIMISTIC, new_table, open_, rows, snapshot

@@ -12,13 +12,13 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
+from pyhudi.recovery.rollback import failed_writes, roll_back_newest
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
-from pyhudi.transaction.rollback import failed_writes, roll_back_newest
 from tests.support.filesystems import clone, every_stop, tree
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

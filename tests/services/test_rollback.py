@@ -11,18 +11,18 @@ from pyhudi.formats.log_block import rollback_block
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.records import InstantTime
+from pyhudi.recovery.rollback import (
+    failed_writes,
+    roll_back_failed,
+    roll_back_newest,
+    roll_back_service,
+)
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import COMPACTION_PLAN, ROLLBACK_PLAN, write_avro
-from pyhudi.transaction.rollback import (
-    failed_writes,
-    roll_back_failed,
-    roll_back_newest,
-    roll_back_service,
-)
 from tests.support.filesystems import TracingFileSystem, every_stop
 from tests.support.shells import (
     ShellWrite,

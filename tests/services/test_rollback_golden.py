@@ -9,12 +9,12 @@ import pytest
 
 from pyhudi.engine import LocalEngine
 from pyhudi.filenames import join, parse_data_file
+from pyhudi.recovery.rollback import roll_back_failed
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.rollback import RollbackPlan
 from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, ROLLBACK_PLAN, read_avro, write_avro
-from pyhudi.transaction.rollback import roll_back_failed
 from tests.support.shells import log_bytes, shell_config, ticking
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rollback"

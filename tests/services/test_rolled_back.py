@@ -14,14 +14,14 @@ from pyhudi.errors import OvertakenError
 from pyhudi.filenames import TEMP
 from pyhudi.options import parse_options
 from pyhudi.records import InstantTime
+from pyhudi.recovery.rollback import roll_back_failed, roll_back_service
+from pyhudi.recovery.rolled_back_files import LINGERS_SECONDS
 from pyhudi.storage.filesystem import FileSystem, Sink
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
-from pyhudi.transaction.rollback import roll_back_failed, roll_back_service
-from pyhudi.transaction.rolled_back_files import LINGERS_SECONDS
 from tests.crash.test_every_stop import rows
 from tests.services.test_undo import OPTIONS, table_of, values
 from tests.support.filesystems import Crash, TracingFileSystem

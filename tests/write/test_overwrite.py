@@ -13,12 +13,12 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
+from pyhudi.recovery.rollback import roll_back_newest
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
-from pyhudi.transaction.rollback import roll_back_newest
 from tests.support.filesystems import tree
 from tests.support.golden import golden_table
 

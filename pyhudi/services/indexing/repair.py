@@ -27,12 +27,13 @@ from pyhudi.metadata.writer import ShardTarget, begin_metadata, write_shard
 from pyhudi.options import WriteOptions
 from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.recovery.crashed_writers import roll_back_crashed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.storage.spill import Staged
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant
-from pyhudi.transaction.begin import roll_back_crashed, undoing
+from pyhudi.transaction.begin import undoing
 from pyhudi.transaction.finish import complete
 from pyhudi.write.instant_content import profile
 

@@ -14,6 +14,7 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.recovery.rollback_plan import FoundFile
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import StoreListing
 from pyhudi.timeline.commit_metadata import CommitMetadata
@@ -21,7 +22,6 @@ from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.transaction.markers import Marker, MarkerKind, list_markers
-from pyhudi.transaction.rollback_plan import FoundFile
 
 
 def files_of_pending(

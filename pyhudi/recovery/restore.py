@@ -27,6 +27,19 @@ from pyhudi.read.positions import moment_at
 from pyhudi.read.snapshot_availability import check_not_expired
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
+from pyhudi.recovery.restore_metadata import restore_metadata
+from pyhudi.recovery.rollback import (
+    plan_completed,
+    remove_instant,
+    undo_instant,
+    unpublish,
+)
+from pyhudi.recovery.rollback_files import files_of_compaction, files_of_pending
+from pyhudi.recovery.rollback_plan import (
+    RolledBack,
+    build_rollback_plan,
+    to_metadata,
+)
 from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
@@ -41,19 +54,6 @@ from pyhudi.timeline.undo_payloads import RESTORE_METADATA, RestoreWork, read_wo
 from pyhudi.transaction.heartbeat import remove_heartbeat
 from pyhudi.transaction.markers import remove_markers
 from pyhudi.transaction.publication import publish_instant
-from pyhudi.transaction.restore_metadata import restore_metadata
-from pyhudi.transaction.rollback import (
-    plan_completed,
-    remove_instant,
-    undo_instant,
-    unpublish,
-)
-from pyhudi.transaction.rollback_files import files_of_compaction, files_of_pending
-from pyhudi.transaction.rollback_plan import (
-    RolledBack,
-    build_rollback_plan,
-    to_metadata,
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from typing import Final
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import (
-    METADATA_TABLE,
     TEMP,
     LogFileName,
     join,
@@ -37,6 +36,23 @@ from pyhudi.index.consistent_hashing import remove_rings
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.recovery.rollback_checks import (
+    check_metadata_table,
+    check_not_built_on,
+    check_predecessors,
+    undoable,
+)
+from pyhudi.recovery.rollback_files import (
+    files_of_compaction,
+    files_of_completed,
+    files_of_pending,
+)
+from pyhudi.recovery.rollback_plan import RolledBack, build_rollback_plan, to_metadata
+from pyhudi.recovery.rolled_back_files import (
+    leave_markers_of_unseen,
+    note_rollbacks,
+    sweep_markers,
+)
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
@@ -48,25 +64,9 @@ from pyhudi.timeline.plans.rollback import Removal, RollbackPlan
 from pyhudi.timeline.service_payloads import ROLLBACK_METADATA, write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import is_deferred
+from pyhudi.transaction.finish import without_lock
 from pyhudi.transaction.heartbeat import living, remove_heartbeat
 from pyhudi.transaction.publication import publish_instant
-from pyhudi.transaction.rollback_checks import (
-    check_metadata_table,
-    check_not_built_on,
-    check_predecessors,
-    undoable,
-)
-from pyhudi.transaction.rollback_files import (
-    files_of_compaction,
-    files_of_completed,
-    files_of_pending,
-)
-from pyhudi.transaction.rollback_plan import RolledBack, build_rollback_plan, to_metadata
-from pyhudi.transaction.rolled_back_files import (
-    leave_markers_of_unseen,
-    note_rollbacks,
-    sweep_markers,
-)
 
 _SERVICES: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 _COMMAND_TOKEN: Final = "1-0-1"  # as Apache Hudi writes without a task
@@ -200,21 +200,6 @@ def failed_writes(
         and not log.is_clustering(instant)
         and not is_deferred(log.fs, instant)
     ]
-
-
-def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
-    """Pending instants whose writers lost the table's lock at their commit point.
-
-    Their delta commit of the metadata table is complete; it is written under the lock, right before
-    the data commit.  If another holder of the lock finds one, its writer has lost the lock: the
-    writer may be alive, but its commit was not checked against the commits of others.
-    Cost: one listing if anything is pending.
-    """
-    if not pending.instants:
-        return frozenset()
-    metadata_log = TimelineLog(log.fs.sub(METADATA_TABLE), layout=log.layout)
-    done = metadata_log.load().where({Action.DELTA_COMMIT}, State.COMPLETED)
-    return done.times & pending.times
 
 
 def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:

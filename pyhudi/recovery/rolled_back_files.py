@@ -23,6 +23,7 @@ from pyhudi.filenames import TEMP, BaseFileName, LogFileName, parse_data_file
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.records import InstantTime
+from pyhudi.recovery.rollback_plan import RolledBack
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.path_remap import files_below
 from pyhudi.table.file_group_view import Visibility
@@ -32,7 +33,6 @@ from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.markers import Marker, announce_together, list_markers, remove_markers
-from pyhudi.transaction.rollback_plan import RolledBack
 
 LINGERS_SECONDS: Final = 3600.0
 """How long the markers of a rolled-back writer are used to find its files."""
