@@ -45,7 +45,8 @@ from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.operations.rollback_restore import end_cleans
 from pyhudi.options import Options
 from pyhudi.records import InstantTime
-from pyhudi.recovery.rollback import roll_back_failed, roll_back_newest
+from pyhudi.recovery.newest_commit import roll_back_newest
+from pyhudi.recovery.rollback import roll_back_failed
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import partition_metafile
 from pyhudi.table.log import timeline_log

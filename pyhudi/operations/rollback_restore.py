@@ -17,13 +17,13 @@ from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
+from pyhudi.recovery.newest_commit import propose_rollback, roll_back_newest
 from pyhudi.recovery.restore import (
     RestoreReport,
     execute_restore,
     propose_restore,
     write_restore_plan,
 )
-from pyhudi.recovery.rollback import propose_rollback, roll_back_newest
 from pyhudi.reports import Report
 from pyhudi.services.cleaning import claim_clean, execute_clean, pending_cleans
 from pyhudi.services.indexing.hbase import open_hbase

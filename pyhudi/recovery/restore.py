@@ -16,34 +16,43 @@ table's lock.  Source: table_format 7.8.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, PARTITION_METAFILE, join, parse_data_file
+from pyhudi.index.maintenance.partitioned_build import build_by_partition
+from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.index.secondary.build import recreate_indexes
+from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
+from pyhudi.metadata.file_stats.build import create_facts
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+)
+from pyhudi.metadata.record_index.by_partition import defined_by_partition
+from pyhudi.metadata.restore import agree_with_store, can_be_undone, undo_metadata
+from pyhudi.options import ReadOptions, WriteOptions
 from pyhudi.read.positions import moment_at
 from pyhudi.read.snapshot_availability import check_not_expired
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import InstantTime
-from pyhudi.recovery.restore_metadata import restore_metadata
-from pyhudi.recovery.rollback import (
-    plan_completed,
-    remove_instant,
-    undo_instant,
-    unpublish,
-)
-from pyhudi.recovery.rollback_files import files_of_compaction, files_of_pending
+from pyhudi.recovery.rollback import plan_completed, remove_instant, undo_instant, unpublish
 from pyhudi.recovery.rollback_plan import (
     RolledBack,
     build_rollback_plan,
+    files_of_pending,
     to_metadata,
 )
 from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
-from pyhudi.table.properties import TableConfig
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.restore import RestorePlan
@@ -140,10 +149,7 @@ def _plans(
             planned = plan_completed(fs, config, log, instant)
         else:
             ends = replace(instant, action=COMPLETES_AS[instant.action])
-            if instant.action is Action.COMPACTION:
-                planned = build_rollback_plan(ends, files_of_compaction(fs, log, instant))
-            else:
-                planned = build_rollback_plan(ends, files_of_pending(fs, log, instant))
+            planned = build_rollback_plan(ends, files_of_pending(fs, log, instant))
         stays = (r for r in planned.removals if r.files or r.base_instant not in times)
         yield replace(planned, removals=tuple(stays))
 
@@ -181,7 +187,7 @@ def execute_restore(
         remove_markers(fs, planned.time)
         remove_heartbeat(fs, planned.time)
     undone = {planned.time for planned in plans}
-    restore_metadata(
+    _restore_metadata(
         fs, config, log, engine, to=to, at=at.time, undone=undone, group_counts=work.metadata
     )
     _forget_rollbacks(log, to)
@@ -229,6 +235,58 @@ def _end_partitions(fs: FileSystem, plans: Iterable[RollbackPlan]) -> None:
     for partition in sorted(touched - {""}):
         if not any(parse_data_file(info.name) for info in fs.children(partition)):
             fs.delete([join(partition, PARTITION_METAFILE)])
+
+
+def _restore_metadata(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    engine: Engine,
+    *,
+    to: InstantTime,
+    at: InstantTime,
+    undone: Collection[InstantTime],
+    group_counts: Mapping[str, int],
+) -> None:
+    """Make every metadata partition match the table at `to`.  Can be repeated.
+
+    group_counts: partitions that the table had, and their numbers of file groups.  undone: the
+    instants that the restore undoes, which are already unpublished.  Cost: undoing the commits and
+    a listing of the table; reads all record keys if the metadata table must be rebuilt.
+    """
+    if FILES.path not in group_counts:
+        return
+    is_listed = FILES.path in config.metadata_partitions
+    if is_listed and can_be_undone(fs, config, log.load(), to, undone):
+        undo_metadata(fs, config, to=to, at=at, undone=undone)
+        agree_with_store(fs, config, log, log.load(), at=at, engine=engine)
+    elif is_listed:
+        config = drop_metadata(fs, config)
+    _create_missing(fs, load_config(fs), log, group_counts, engine)
+
+
+def _create_missing(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    group_counts: Mapping[str, int],
+    engine: Engine,
+) -> None:
+    """Rebuild the metadata partitions that the table no longer has."""
+    missing = group_counts.keys() - config.metadata_partitions
+    if not missing:
+        return
+    create_metadata(fs, config, log, records=None)
+    if RECORD_INDEX.path in missing:
+        state = load_state(fs, ReadOptions(metadata_enabled=False))
+        if defined_by_partition(fs, config):
+            build_by_partition(state, WriteOptions(), engine, silent)
+        else:
+            build_now(state, group_counts[RECORD_INDEX.path], engine, silent)
+    recreate_indexes(fs, group_counts, engine)
+    facts = (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
+    counts = {p: group_counts[p.path] for p in facts if p.path in missing}
+    create_facts(fs, load_config(fs), log, group_counts=counts, engine=engine)
 
 
 def _forget_rollbacks(log: TimelineLog, to: InstantTime) -> None:

@@ -1,4 +1,4 @@
-"""Rollback of failed writes and of the newest commit.
+"""Rollback of failed writes and services, and the steps of every rollback.
 
 ```
 plan -> R.rollback.requested -> R.rollback.inflight -> X unpublished (if it was completed)
@@ -25,34 +25,20 @@ from typing import Final
 
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError
-from pyhudi.filenames import (
-    TEMP,
-    LogFileName,
-    join,
-    parse_data_file,
-)
+from pyhudi.filenames import TEMP, LogFileName, join, parse_data_file
 from pyhudi.formats.log_block import rollback_block
 from pyhudi.index.consistent_hashing import remove_rings
 from pyhudi.metadata.rollback import rollback_metadata
 from pyhudi.options import Heartbeats
 from pyhudi.records import FileGroupId, InstantTime
-from pyhudi.recovery.rollback_checks import (
-    check_metadata_table,
-    check_not_built_on,
-    check_predecessors,
-    undoable,
-)
-from pyhudi.recovery.rollback_files import (
-    files_of_compaction,
+from pyhudi.recovery.rollback_plan import (
+    RolledBack,
+    build_rollback_plan,
     files_of_completed,
     files_of_pending,
+    to_metadata,
 )
-from pyhudi.recovery.rollback_plan import RolledBack, build_rollback_plan, to_metadata
-from pyhudi.recovery.rolled_back_files import (
-    leave_markers_of_unseen,
-    note_rollbacks,
-    sweep_markers,
-)
+from pyhudi.recovery.rolled_back_files import leave_markers_of_unseen, note_rollbacks, sweep_markers
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
@@ -102,49 +88,15 @@ def roll_back_failed(
         for at, resumed in _interrupted(log, timeline)
     ]
     for failed in reversed(failed_writes(log, log.load() if done else timeline, heartbeats)):
-        check_not_built_on(log, timeline, failed)
+        _check_not_built_on(log, timeline, failed)
         planned = build_rollback_plan(
             failed, files_of_pending(fs, log, failed, by_markers=by_markers)
         )
         planned = replace(planned, keeps_request=False)
-        at = _request(fs, log, planned)
+        at = request_rollback(fs, log, planned)
         done.append(execute(fs, config, log, at, planned=planned, engine=engine))
     sweep_markers(fs, config, log, marked, timeline)
     return done
-
-
-def roll_back_newest(
-    fs: FileSystem,
-    config: TableConfig,
-    log: TimelineLog,
-    instant: InstantTime,
-    *,
-    engine: Engine,
-    heartbeats: Heartbeats | None = None,
-) -> RolledBack:
-    """Undo the newest completed commit permanently.  The caller holds the table's lock.
-
-    Raises UserError, before any change, for what `propose_rollback` rejects.
-    """
-    roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
-    planned = propose_rollback(fs, config, log, instant)
-    at = _request(fs, log, planned)
-    return execute(fs, config, log, at, planned=planned, engine=engine)
-
-
-def propose_rollback(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, instant: InstantTime
-) -> RollbackPlan:
-    """The plan for undoing the newest completed commit; changes nothing.
-
-    Raises UserError for any other instant, a savepointed one, one that a pending service or the
-    metadata table's compaction builds on, and one whose previous files are cleaned.
-    """
-    target = undoable(log.load(), instant)
-    check_metadata_table(fs, config, target)
-    written = log.commit(target)
-    check_predecessors(fs, written, target)
-    return plan_completed(fs, config, log, target)
 
 
 def plan_completed(
@@ -170,13 +122,24 @@ def roll_back_service(
     deleted; logs that later writes added to its slices stay.
     """
     assert not pending.is_completed
-    compacts = pending.action is Action.COMPACTION
-    found = files_of_compaction(fs, log, pending) if compacts else files_of_pending(
-        fs, log, pending
-    )  # fmt: skip
+    found = files_of_pending(fs, log, pending)
     planned = replace(build_rollback_plan(pending, found), keeps_request=keeps_request)
-    at = _request(fs, log, planned)
+    at = request_rollback(fs, log, planned)
     return execute(fs, config, log, at, planned=planned, engine=engine)
+
+
+def _check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) -> None:
+    """Raise CorruptFileError for a write that later commits build on: it was completed, but its
+    completed file was lost.  Its data files must stay."""
+    for later in timeline.commits.after(failed.time):
+        if any(stat.previous_instant == failed.time for stat in log.commit(later).stats):
+            raise CorruptFileError(
+                "a commit that later ones build on is not completed",
+                path=log.path(replace(failed, state=State.COMPLETED)),
+                instant=failed.time,
+                built_on_by=later.time,
+                hint="run pyhudi repair to complete it again from its files",
+            )
 
 
 def failed_writes(
@@ -210,7 +173,7 @@ def _runs_at_once(log: TimelineLog, instant: Instant) -> bool:
     )
 
 
-def _request(fs: FileSystem, log: TimelineLog, planned: RollbackPlan) -> Instant:
+def request_rollback(fs: FileSystem, log: TimelineLog, planned: RollbackPlan) -> Instant:
     """Raises LockError if the process has lost the table's lock: the presumed failed write may
     belong to the lock's next holder."""
     check_lock(fs)

@@ -15,7 +15,7 @@ from pyhudi.operations.commit import pause_seconds
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Concurrency, IndexKind, parse_options
 from pyhudi.records import InstantTime
-from pyhudi.recovery.rollback import roll_back_newest
+from pyhudi.recovery.newest_commit import roll_back_newest
 from pyhudi.services.compaction import pending_compactions
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock

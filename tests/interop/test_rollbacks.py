@@ -18,7 +18,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
-from pyhudi.recovery.rollback import roll_back_newest
+from pyhudi.recovery.newest_commit import roll_back_newest
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType, load_config

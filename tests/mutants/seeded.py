@@ -10,7 +10,7 @@ DISK = ("tests/mutants/test_catchers.py", "-k", "synced")
 STORE = ("tests/contracts/test_filesystem.py", "-k", "memory and (taken or root or create)")
 VIEW = ("tests/table/test_view.py",)
 BLOCKS = ("tests/formats/test_log_scan.py", "tests/read/test_scan.py")
-ROLLBACK = ("tests/services/test_rollback.py",)
+ROLLBACK = ("tests/recovery/test_rollback.py",)
 CLEAN = ("tests/services/test_cleaning.py",)
 DOCTOR = ("tests/health/test_doctor.py",)
 HOSTILE = ("tests/untrusted",)
@@ -156,7 +156,7 @@ MUTANTS = (
         'if "files" in config.metadata_partitions:\n        rollback_metadata(',
         'if False:\n        rollback_metadata(', CRASH),
     _in("recovery/rollback.py", "roll back a commit that others build on",
-        "        check_not_built_on(log, timeline, failed)\n", "",
+        "        _check_not_built_on(log, timeline, failed)\n", "",
         CATCHERS),
     _in("operations/commit.py", "the index after the commit, where it may never come",
         "        metadata.finish(files.stats, index, secondary_stats=changed)\n", "",
@@ -341,14 +341,14 @@ MUTANTS += (
         "restore: archived later commits not checked",
         "    _check_none_archived(state, target)\n",
         "    pass\n",
-        ("tests/services/test_restore.py", "-k", "later_commits"),
+        ("tests/recovery/test_restore.py", "-k", "later_commits"),
     ),
     _in(
         "recovery/restore.py",
         "restore v8/9: pending writes are not undone",
         "    return [*pending, *sorted(done",
         "    return [*sorted(done",
-        ("tests/services/test_restore.py", "-k", "after_it_end"),
+        ("tests/recovery/test_restore.py", "-k", "after_it_end"),
     ),
     _in(
         "planning/cleaning.py",
@@ -602,14 +602,14 @@ MUTANTS += (
         "rollback: markers of an unseen write are not left",
         "        leave_markers_of_unseen(fs, done)\n",
         "",
-        ("tests/services/test_rollback.py", "tests/services/test_rolled_back.py"),
+        ("tests/recovery/test_rollback.py", "tests/recovery/test_rolled_back.py"),
     ),
     _in(
         "metadata/rollback.py",
         "metadata rollback of a compacted instant",
         "    if done is not None and last is not None and last.time > done:\n",
         "    if False:\n",
-        ("tests/services/test_undo.py", "-k", "lost_commit"),
+        ("tests/recovery/test_undo.py", "-k", "lost_commit"),
     ),
     _in(
         "engines/snapshot_parts.py",

@@ -20,8 +20,8 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
 from tests.crash.test_every_stop import rows
-from tests.services.test_restore import check_whole
-from tests.services.test_undo import newest, table_of, values
+from tests.recovery.test_restore import check_whole
+from tests.recovery.test_undo import newest, table_of, values
 from tests.support.filesystems import OpenCountingFileSystem
 
 FEW = {

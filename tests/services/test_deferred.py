@@ -12,7 +12,8 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
-from pyhudi.recovery.rollback import failed_writes, roll_back_newest
+from pyhudi.recovery.newest_commit import roll_back_newest
+from pyhudi.recovery.rollback import failed_writes
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.log import timeline_log

@@ -9,8 +9,8 @@ import pytest
 
 from pyhudi.errors import WriteConflictError
 from pyhudi.filenames import HOODIE, METADATA_TABLE
+from tests.recovery.test_undo import rows, table_of, values
 from tests.services.test_archival import FEW
-from tests.services.test_undo import rows, table_of, values
 
 AFTER = "hoodie.metadata.compact.max.delta.commits"
 OPTIMISTIC = {

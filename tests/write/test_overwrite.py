@@ -13,7 +13,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import Options, parse_options
-from pyhudi.recovery.rollback import roll_back_newest
+from pyhudi.recovery.newest_commit import roll_back_newest
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config

@@ -11,12 +11,8 @@ from pyhudi.formats.log_block import rollback_block
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.records import InstantTime
-from pyhudi.recovery.rollback import (
-    failed_writes,
-    roll_back_failed,
-    roll_back_newest,
-    roll_back_service,
-)
+from pyhudi.recovery.newest_commit import roll_back_newest
+from pyhudi.recovery.rollback import failed_writes, roll_back_failed, roll_back_service
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableConfig, TableType

@@ -1,37 +1,60 @@
-"""Preconditions of a rollback; read-only checks."""
+"""Rollback of the newest completed commit, and its preconditions."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from pyhudi.errors import CorruptFileError, UserError
+from pyhudi.engine import Engine
+from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, parse_data_file
 from pyhudi.metadata.partition_creation import archived_creations
 from pyhudi.metadata.visible_instants import is_creation
+from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
+from pyhudi.recovery.rollback import execute, plan_completed, request_rollback, roll_back_failed
+from pyhudi.recovery.rollback_plan import RolledBack
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.rollback import RollbackPlan
 from pyhudi.timeline.timeline import Timeline
 
 
-def check_not_built_on(log: TimelineLog, timeline: Timeline, failed: Instant) -> None:
-    """Raise CorruptFileError for a write that later commits build on: it was completed, but its
-    completed file was lost.  Its data files must stay."""
-    for later in timeline.commits.after(failed.time):
-        if any(stat.previous_instant == failed.time for stat in log.commit(later).stats):
-            raise CorruptFileError(
-                "a commit that later ones build on is not completed",
-                path=log.path(replace(failed, state=State.COMPLETED)),
-                instant=failed.time,
-                built_on_by=later.time,
-                hint="run pyhudi repair to complete it again from its files",
-            )
+def roll_back_newest(
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    instant: InstantTime,
+    *,
+    engine: Engine,
+    heartbeats: Heartbeats | None = None,
+) -> RolledBack:
+    """Undo the newest completed commit permanently.  The caller holds the table's lock.
+
+    Raises UserError, before any change, for what `propose_rollback` rejects.
+    """
+    roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
+    planned = propose_rollback(fs, config, log, instant)
+    at = request_rollback(fs, log, planned)
+    return execute(fs, config, log, at, planned=planned, engine=engine)
 
 
-def undoable(timeline: Timeline, instant: InstantTime) -> Instant:
+def propose_rollback(
+    fs: FileSystem, config: TableConfig, log: TimelineLog, instant: InstantTime
+) -> RollbackPlan:
+    """The plan for undoing the newest completed commit; changes nothing.
+
+    Raises UserError for any other instant, a savepointed one, one that a pending service or the
+    metadata table's compaction builds on, and one whose previous files are cleaned.
+    """
+    target = _undoable(log.load(), instant)
+    _check_metadata_table(fs, config, target)
+    written = log.commit(target)
+    _check_predecessors(fs, written, target)
+    return plan_completed(fs, config, log, target)
+
+
+def _undoable(timeline: Timeline, instant: InstantTime) -> Instant:
     """The completed commit at `instant`.  Raises UserError if it cannot be rolled back."""
     target = timeline.commits.last
     if target is None or target.time != instant:
@@ -51,7 +74,7 @@ def undoable(timeline: Timeline, instant: InstantTime) -> Instant:
     return target
 
 
-def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
+def _check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -> None:
     """Raise UserError if the metadata table has the commit in a base file and cannot remove it.
 
     By compaction, also a pending one, which a rollback would finish first; or because a partition,
@@ -83,7 +106,7 @@ def check_metadata_table(fs: FileSystem, config: TableConfig, target: Instant) -
         )
 
 
-def check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant) -> None:
+def _check_predecessors(fs: FileSystem, written: CommitMetadata, target: Instant) -> None:
     """Raise UserError if files that the commit replaced no longer exist."""
     referenced: dict[str, set[tuple[str, InstantTime | None]]] = {}
     for stat in written.stats:

@@ -23,7 +23,7 @@ from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
 from tests.crash.test_every_stop import rows
-from tests.services.test_undo import OPTIONS, table_of, values
+from tests.recovery.test_undo import OPTIONS, table_of, values
 from tests.support.filesystems import Crash, TracingFileSystem
 
 FEW = {

@@ -13,7 +13,7 @@ from pyhudi.index.maintenance.rebuild import build_now, silent
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
 from pyhudi.table.listing import StoreListing
 from tests.crash.test_every_stop import rows
-from tests.services.test_undo import files, newest, table_of, values
+from tests.recovery.test_undo import files, newest, table_of, values
 
 
 def check_whole(table: pyhudi.Table, want: dict[str, int]) -> None:
