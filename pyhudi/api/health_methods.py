@@ -16,12 +16,13 @@ from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_rebuild import check_rebuildable, rebuild_metadata
 from pyhudi.health.metadata_verify import check_metadata
 from pyhudi.health.repair import RepairReport, execute_repair
-from pyhudi.health.service_scheduler import ServicesReport, run_due
-from pyhudi.health.service_thread import BackgroundServices
-from pyhudi.operations.inline_services import (
+from pyhudi.operations.service_runs import (
+    BackgroundServices,
     PendingServices,
     ServiceRun,
+    ServicesReport,
     count_pending,
+    run_due,
     run_enabled,
 )
 from pyhudi.options import Options

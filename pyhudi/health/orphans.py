@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyhudi.errors import CorruptFileError, FileMissingError
-from pyhudi.filenames import HEARTBEATS, TEMP
+from pyhudi.filenames import TEMP
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
-from pyhudi.options import Heartbeats
 from pyhudi.recovery.rollback import failed_writes
-from pyhudi.services.snapshot_pins import pinned_snapshots
+from pyhudi.services.leftovers import abandoned_pins, leftover_marks
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.deferred_publish import deferred_writes
 
 
@@ -72,25 +70,20 @@ def _built_on(inventory: TableInventory, pending: Instant) -> str | None:
 
 def check_leftovers(inventory: TableInventory) -> Iterator[Finding]:
     """Markers, heartbeats and pins of crashed processes, and an interrupted rebuild."""
-    pending = inventory.timeline.pending.times
-    for folder, what in ((TEMP, "markers"), (HEARTBEATS, "a heartbeat")):
-        for info in inventory.fs.children(folder):
-            if _is_over(info.name, inventory.timeline) and info.name not in pending:
-                if folder == TEMP and info.name in inventory.timeline.rolled_back:
-                    continue  # later writers use them to find late files, then delete them
-                yield Finding(
-                    "leftover", Severity.INFO, info.path, f"{what} of a finished write",
-                    "its writer crashed afterwards, or Apache Hudi left it", "repair deletes it",
-                    RepairAction.SWEEP, instant=info.name,
-                )  # fmt: skip
-    for pin in pinned_snapshots(inventory.fs, Heartbeats()):
-        if not pin.is_alive:
-            yield Finding(
-                "leftover", Severity.INFO, pin.path, "a snapshot pin of a crashed reader",
-                f"the reader was {pin.reader}",
-                "no action needed: the next clean deletes it; repair does so now",
-                RepairAction.SWEEP, instant=pin.instant,
-            )  # fmt: skip
+    for info in leftover_marks(inventory.fs, inventory.timeline):
+        what = "markers" if info.path.startswith(TEMP) else "a heartbeat"
+        yield Finding(
+            "leftover", Severity.INFO, info.path, f"{what} of a finished write",
+            "its writer crashed afterwards, or Apache Hudi left it", "repair deletes it",
+            RepairAction.SWEEP, instant=info.name,
+        )  # fmt: skip
+    for pin in abandoned_pins(inventory.fs):
+        yield Finding(
+            "leftover", Severity.INFO, pin.path, "a snapshot pin of a crashed reader",
+            f"the reader was {pin.reader}",
+            "no action needed: the next clean deletes it; repair does so now",
+            RepairAction.SWEEP, instant=pin.instant,
+        )  # fmt: skip
     if is_swap_pending(inventory.fs):
         whole = bool(inventory.config.metadata_partitions)
         yield Finding(
@@ -102,12 +95,6 @@ def check_leftovers(inventory: TableInventory) -> Iterator[Finding]:
             RepairAction.SWEEP if whole else RepairAction.METADATA,
         )  # fmt: skip
     yield from _deferred_writes(inventory)
-
-
-def _is_over(name: str, timeline: Timeline) -> bool:
-    """Whether an instant of that name cannot have a running writer."""
-    last = timeline.last
-    return name.isdecimal() and last is not None and name <= last.time
 
 
 def _deferred_writes(inventory: TableInventory) -> Iterator[Finding]:

@@ -35,12 +35,3 @@ def quarantined_files(fs: FileSystem) -> Iterator[tuple[str, str]]:
     """(original path, current path) of every file that was moved out."""
     for info in files_below(fs, QUARANTINE):
         yield info.path[len(QUARANTINE) + 1 :].partition("/")[2], info.path
-
-
-def delete_leftovers(fs: FileSystem, paths: Iterable[str]) -> None:
-    """Delete leftovers of finished writes: files, or folders with their content."""
-    for path in paths:
-        if fs.children(path):
-            fs.delete_folder(path)
-        else:
-            fs.delete([path])

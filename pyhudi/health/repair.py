@@ -37,7 +37,7 @@ from pyhudi.health.doctor import check_is_table, examine
 from pyhudi.health.findings import Diagnosis, Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_rebuild import DAMAGED, rebuild_metadata
-from pyhudi.health.quarantine import delete_leftovers, quarantine_files
+from pyhudi.health.quarantine import quarantine_files
 from pyhudi.health.replaced_groups import take_out_again
 from pyhudi.health.timeline_checks import sound_properties
 from pyhudi.merge.merge_choice import mode_properties
@@ -47,6 +47,7 @@ from pyhudi.options import Options
 from pyhudi.records import InstantTime
 from pyhudi.recovery.newest_commit import roll_back_newest
 from pyhudi.recovery.rollback import roll_back_failed
+from pyhudi.services.leftovers import delete_leftovers
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import partition_metafile
 from pyhudi.table.log import timeline_log

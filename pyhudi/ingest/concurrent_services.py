@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from pyhudi.errors import LockError, OptionError, PyhudiError, WriteConflictError
 from pyhudi.ingest.retries import Retries
-from pyhudi.operations.inline_services import PendingServices, ServiceRun
+from pyhudi.operations.service_runs import PendingServices, ServiceRun
 
 _LOG = logging.getLogger("pyhudi.ingest")
 _NO_RUNS: Final[Mapping[str, int]] = MappingProxyType({})

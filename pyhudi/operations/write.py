@@ -9,8 +9,8 @@ from pyhudi.observe.events import observed, plain_facts
 from pyhudi.operations.catalog_sync import sync_catalogs
 from pyhudi.operations.commit import commit
 from pyhudi.operations.commit_callback import call_back
-from pyhudi.operations.inline_services import after_write
 from pyhudi.operations.publish import publish_deferred
+from pyhudi.operations.service_runs import after_write
 from pyhudi.operations.upgrade import upgrade_if_requested
 from pyhudi.options import Options
 from pyhudi.storage.filesystem import FileSystem

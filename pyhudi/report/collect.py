@@ -20,7 +20,7 @@ from pyhudi.filenames import HOODIE
 from pyhudi.health.doctor import examine, examine_inventory
 from pyhudi.health.findings import Diagnosis, RepairAction
 from pyhudi.health.inventory import FixedListing, TableInventory
-from pyhudi.health.service_scheduler import Service, services_due
+from pyhudi.operations.service_runs import Service, services_due
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.report.facts import (

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from pyhudi.health.findings import Diagnosis
-from pyhudi.health.service_scheduler import Service
 from pyhudi.index.maintenance.stats import IndexStats
+from pyhudi.operations.service_runs import Service
 
 COMMITS_MAX: Final = 100
 """Newest commits whose content is read."""

@@ -9,7 +9,7 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.operations.create import NewTable, create
-from pyhudi.operations.inline_services import after_write
+from pyhudi.operations.service_runs import after_write
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType

@@ -29,7 +29,7 @@ from tests.support.engines import Pausing
 
 PACKAGE = Path(pyhudi.__file__).parent
 RAISED = {
-    "operations/inline_services.py",  # any error of a service, if an option says so
+    "operations/service_runs.py",  # any error of a service, if an option says so
     "operations/commit.py",  # the end of a write without further attempts
     "spark/streams/split_reader.py",  # an error of a source, which a task returned
     "services/clustering.py",

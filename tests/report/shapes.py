@@ -7,9 +7,9 @@ from functools import cache
 
 from pyhudi.filenames import BaseFileName, parse_data_file
 from pyhudi.health.findings import Diagnosis, Finding, RepairAction, Severity
-from pyhudi.health.service_scheduler import Service
 from pyhudi.index.maintenance.stats import stats_of
 from pyhudi.metadata.record_index.index_stats import BucketFigures
+from pyhudi.operations.service_runs import Service
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.report.facts import (
     CleaningFacts,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.health.findings import Diagnosis, Severity
-from pyhudi.health.service_scheduler import Service
 from pyhudi.index.maintenance.stats import IndexStats
 from pyhudi.markup import bytes_text, count_text, moment_text, plural, seconds_text
+from pyhudi.operations.service_runs import Service
 from pyhudi.report.charts import Column, Drawn, bar, code, column_chart, table
 from pyhudi.report.facts import (
     FINDINGS_MAX,

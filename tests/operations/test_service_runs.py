@@ -12,8 +12,7 @@ from click.testing import CliRunner
 import pyhudi
 from pyhudi.cli.app import commands
 from pyhudi.errors import LockError
-from pyhudi.health.service_scheduler import ServicesReport
-from pyhudi.health.service_thread import BackgroundServices
+from pyhudi.operations.service_runs import BackgroundServices, ServicesReport
 from pyhudi.table.properties import TableType
 from tests.crash.torn import SCHEMA, copy_of, died, index_of, opened, rows, snapshot, table
 
