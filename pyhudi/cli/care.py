@@ -14,8 +14,8 @@ from pyhudi.cli.values import seconds
 from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis
 from pyhudi.health.repair import RepairReport, execute_repair
-from pyhudi.storage.locks.table_lock import lock_signature
-from pyhudi.transaction.heartbeat import living
+from pyhudi.recovery.liveness import running_instants
+from pyhudi.storage.locks.table_lock import is_locked_by_another, lock_signature
 
 
 @command("doctor", example="doctor trips")
@@ -100,19 +100,22 @@ def metadata_rebuild(call: Call) -> Any:
 
 @command("locks", example="locks trips")
 def locks(call: Call) -> Any:
-    """Show who last held the table's lock, running writers, pinned snapshots and deferred writes.
+    """Show who holds the table's lock, running writers, pinned snapshots and deferred writes.
 
-    The signature of the lock's last holder stays after a crash: it is only a hint.
+    `last_holder` is the signature of the lock's last holder, which stays after a crash.
     """
     fs, rules = call.store, call.parsed.write.concurrency.heartbeats
     table = call.table
-    alive = living(fs, rules)
+    timeline = table.timeline
+    running = running_instants(table._state().log, timeline, rules)
+    signature = lock_signature(fs)
     return {
-        "last_holder": lock_signature(fs),
-        "running": sorted(alive),
+        "holder": signature if is_locked_by_another(fs) else None,
+        "last_holder": signature,
+        "running": sorted(running),
         "pending": [
-            {"instant": i.time, "action": i.action.value, "is_running": i.time in alive}
-            for i in table.timeline.pending
+            {"instant": i.time, "action": i.action.value, "is_running": i.time in running}
+            for i in timeline.pending
         ],
         "pinned": [pinned.to_dict() for pinned in table.pinned_snapshots()],
         "unpublished": table.unpublished(),

@@ -9,19 +9,24 @@ from pyhudi.filenames import TEMP
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
+from pyhudi.recovery.liveness import UNDER_LOCK, crashed_writes, without_process
 from pyhudi.recovery.rollback import failed_writes
 from pyhudi.services.leftovers import abandoned_pins, leftover_marks
+from pyhudi.storage.locks.table_lock import is_locked_by_another, lock_signature
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.transaction.deferred_publish import deferred_writes
 
 
 def check_pending(inventory: TableInventory) -> Iterator[Finding]:
-    """Instants that no process completes: failed writes, interrupted rollbacks and cleans."""
+    """Instants that are not completed: failed writes, interrupted rollbacks and cleans, and those
+    that a process works on."""
     pending = [i for i in inventory.timeline.pending if i.action not in (Action.REPLACE_COMMIT,)]
     try:
         failed = failed_writes(inventory.log, inventory.timeline)
+        crashed = set(crashed_writes(inventory.log, inventory.timeline)) if failed else set()
     except CorruptFileError:  # a torn plan, which check_instants reports
         failed = [i for i in pending if i.action in (Action.COMMIT, Action.DELTA_COMMIT)]
+        crashed = set(failed)
     for instant in failed:
         built_on = _built_on(inventory, instant)
         if built_on is not None:
@@ -32,19 +37,33 @@ def check_pending(inventory: TableInventory) -> Iterator[Finding]:
                 "repair completes it again from its files", RepairAction.RECOMPLETE,
                 instant=instant.time,
             )  # fmt: skip
+        elif instant not in crashed:
+            yield Finding(
+                "running-write", Severity.INFO, inventory.log.path(instant),
+                "a write is not completed yet", f"a process works on it{_holder(inventory)}",
+                "no action needed", instant=instant.time,
+            )  # fmt: skip
         else:
             yield Finding(
                 "pending-write", Severity.WARNING, inventory.log.path(instant),
-                "a write was not completed", "its writer crashed or is still running",
+                "a write was not completed", "its writer crashed",
                 "no action needed: the next write or service rolls it back; repair does so now",
                 RepairAction.ROLL_BACK, instant=instant.time,
             )  # fmt: skip
-    for instant in inventory.timeline.where({Action.ROLLBACK, Action.CLEAN, Action.RESTORE},
-                                            State.REQUESTED, State.INFLIGHT):  # fmt: skip
+    services = inventory.timeline.where(UNDER_LOCK, State.REQUESTED, State.INFLIGHT)
+    idle = without_process(inventory.log, services)
+    for instant in services:
+        if instant.time not in idle:
+            yield Finding(
+                "running-service", Severity.INFO, inventory.log.path(instant),
+                f"a {instant.action.value} is not completed yet",
+                f"a process works on it{_holder(inventory)}", "no action needed",
+                instant=instant.time,
+            )  # fmt: skip
+            continue
         yield Finding(
             "pending-service", Severity.WARNING, inventory.log.path(instant),
-            f"a {instant.action.value} was not completed",
-            "its process crashed or is still running",
+            f"a {instant.action.value} was not completed", "its process crashed",
             f"the next {instant.action.value} completes it; repair does so now",
             RepairAction.ROLL_BACK if instant.action is Action.ROLLBACK else RepairAction.FINISH,
             instant=instant.time,
@@ -56,6 +75,14 @@ def check_pending(inventory: TableInventory) -> Iterator[Finding]:
             f"table.publish('{instant.time}') or table.discard('{instant.time}')",
             instant=instant.time,
         )  # fmt: skip
+
+
+def _holder(inventory: TableInventory) -> str:
+    """Who holds the table's lock, as a part of a sentence; "" if unknown."""
+    if not is_locked_by_another(inventory.fs):
+        return ""
+    facts = lock_signature(inventory.fs)
+    return ": " + ", ".join(f"{k}={v}" for k, v in facts.items()) if facts else ""
 
 
 def _built_on(inventory: TableInventory, pending: Instant) -> str | None:

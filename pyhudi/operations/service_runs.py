@@ -35,7 +35,7 @@ from pyhudi.operations.ttl import expire
 from pyhudi.options import Heartbeats, Options, ServiceOptions
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.recovery.crashed_writers import open_locked
-from pyhudi.recovery.rollback import failed_writes
+from pyhudi.recovery.liveness import crashed_writes
 from pyhudi.services.clustering import pending_clusterings
 from pyhudi.services.compaction import pending_compactions
 from pyhudi.services.leftovers import delete_leftovers, leftover_paths
@@ -369,7 +369,7 @@ def services_due(
     leftovers: markers and heartbeats of crashed writers, if known.  quick: evaluate only the
     triggers, which read the timeline.  An error of a service is in its `error`.
     """
-    found = [_rollback_due(failed_writes(state.log, state.timeline, _heartbeats(options)))]
+    found = [_rollback_due(crashed_writes(state.log, state.timeline, _heartbeats(options)))]
     for policy in (service.policy for service in _SERVICES):
         try:
             due = policy.trigger(state, options) if quick else policy.due(state, options)
@@ -398,7 +398,7 @@ def _leftovers_due(count: int) -> Service:
 def _rollback(
     state: TableState, options: Options, engine: Engine
 ) -> tuple[Service, Callable[[], str]]:
-    failed = failed_writes(state.log, state.timeline, _heartbeats(options))
+    failed = crashed_writes(state.log, state.timeline, _heartbeats(options))
 
     def act() -> str:
         with open_locked(state.fs, options, engine, "services"):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.options import Options
-from pyhudi.recovery.rollback import failed_writes
+from pyhudi.recovery.liveness import crashed_writes
 from pyhudi.report.facts import (
     BINS,
     COMMITS_MAX,
@@ -167,7 +167,7 @@ def _duration(log: TimelineLog, instant: Instant, commit: CommitMetadata | None)
 def _pending(log: TimelineLog, timeline: Timeline, options: Options) -> Iterable[FailedWrite]:
     pending = timeline.pending.where(WRITES)
     try:
-        failed = failed_writes(log, timeline, options.write.concurrency.heartbeats)
+        failed = crashed_writes(log, timeline, options.write.concurrency.heartbeats)
     except CorruptFileError:  # a torn plan, which the doctor reports
         failed = list(pending)
     return [

@@ -110,6 +110,15 @@ class Mutex(Protocol):
         ...
 
 
+class StoreMutex(Mutex, Protocol):
+    """A lock of a store, which can also be observed."""
+
+    def is_held(self) -> bool:
+        """Whether a process holds it, without taking it.  A lease of a holder that has been silent
+        for long is not held; neither is a lock whose file cannot be read."""
+        ...
+
+
 class FileSystem(Protocol):
     """What the table layer needs from a store."""
 
@@ -182,7 +191,7 @@ class FileSystem(Protocol):
         """Delete a folder and everything below it; a missing folder is not an error."""
         ...
 
-    def mutex(self, path: str) -> Mutex:
+    def mutex(self, path: str) -> StoreMutex:
         """The lock named `path`.  What it stores there is not a file of the table."""
         ...
 

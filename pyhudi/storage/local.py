@@ -318,6 +318,20 @@ class LocalMutex:
             _unlink(self._signature)
         self._lock.release()
 
+    def is_held(self) -> bool:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return bool(self.signature())
+        try:
+            with open(self._place, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until the file is closed
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     @property
     def _signature(self) -> str:
         return self._place + ".holder"

@@ -203,6 +203,9 @@ class MemoryMutex:
     def seconds_left(self) -> float:
         return math.inf
 
+    def is_held(self) -> bool:
+        return self._lock.locked()
+
     def release(self) -> None:
         self._store.signatures.pop(self._name, None)
         self._lock.release()

@@ -420,6 +420,11 @@ class _Lease:
         except FileMissingError:
             return None
 
+    def modified(self) -> float | None:
+        with self._fs._typed(self._path):
+            found = _library().head(self._fs.bucket, self._name)
+            return float(found["last_modified"].timestamp())
+
     def write(self, content: bytes, version: Any) -> Any | None:
         """Replace that version (None: create); the new version, or None
         if another was there."""

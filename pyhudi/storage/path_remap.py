@@ -14,9 +14,9 @@ from pyhudi.storage.filesystem import (
     Bytes,
     FileInfo,
     FileSystem,
-    Mutex,
     RandomAccess,
     Sink,
+    StoreMutex,
     checked,
 )
 
@@ -103,7 +103,7 @@ class RedirectedFileSystem:
     def delete_folder(self, folder: str) -> None:
         self.inner.delete_folder(self._at(folder))
 
-    def mutex(self, path: str) -> Mutex:
+    def mutex(self, path: str) -> StoreMutex:
         return self.inner.mutex(path)
 
 

@@ -503,6 +503,9 @@ class _FileLock:
         self._disk.shared.note("lock", self._name)
         return True
 
+    def is_held(self) -> bool:
+        return not self._is_free()
+
     def confirm(self) -> bool:
         return self._holders.get(self._name) is self._disk.process
 

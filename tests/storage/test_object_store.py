@@ -61,6 +61,9 @@ class Register:
         self._check()
         return self.held
 
+    def modified(self) -> float | None:
+        return None
+
     def write(self, content: bytes, version: Any) -> Any | None:
         self._check()
         if (self.held and self.held[1]) != version:

@@ -23,9 +23,9 @@ from pyhudi.storage.filesystem import (
     Bytes,
     FileInfo,
     FileSystem,
-    Mutex,
     RandomAccess,
     Sink,
+    StoreMutex,
     checked_file,
 )
 from pyhudi.storage.memory import MemoryFileSystem
@@ -157,7 +157,7 @@ class TracingFileSystem:
         self.delete(sorted(_files_below(self.inner, folder)))
         self._step("delete folder", folder, lambda: self.inner.delete_folder(folder))
 
-    def mutex(self, path: str) -> Mutex:
+    def mutex(self, path: str) -> StoreMutex:
         return self.inner.mutex(path)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+import time
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -39,6 +40,10 @@ class LeaseObject(Protocol):
     def write(self, content: bytes, version: Any) -> Any | None:
         """Replace that version (None: create); the new version, or None if another
         was there."""
+        ...
+
+    def modified(self) -> float | None:
+        """When it was written last, in seconds by the store's clock; None if unknown."""
         ...
 
 
@@ -84,6 +89,18 @@ class LeaseMutex:
     def acquire(self, wait_seconds: float) -> bool:
         pause = min(_POLL_SECONDS, self._lease_seconds / _RENEWALS)
         return keep_trying(self._try, wait_seconds=wait_seconds, poll_seconds=pause)
+
+    def is_held(self) -> bool:
+        """By the store's and the local clock, with a lease of tolerance for their difference: a
+        hint, where `acquire` watches the object."""
+        try:
+            found = self._read()
+            if found is None or not _holder(found[0]) or self._is_silent(found[1]):
+                return False
+            modified = self._target.modified()
+        except StorageError:
+            return False
+        return modified is None or time.time() - modified <= 2 * self._lease_seconds
 
     def _try(self) -> bool:
         """Take the lock if it is free, or if its holder has been silent for a lease."""

@@ -41,6 +41,10 @@ class NumberedLease:
         self._fs.delete([self._name(number) for number in numbers[:-1]])
         return mine
 
+    def modified(self) -> float | None:
+        found = [i for i in self._fs.children(self._folder) if i.name.isdecimal()]
+        return max(found, key=lambda info: info.name).modified if found else None
+
     def _numbers(self) -> list[int]:
         names = (info.name for info in self._fs.children(self._folder))
         return sorted(int(name) for name in names if name.isdecimal())

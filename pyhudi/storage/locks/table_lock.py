@@ -206,6 +206,18 @@ def lock_signature(fs: FileSystem) -> dict[str, Any]:
     return _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}").signature()
 
 
+def is_locked_by_another(fs: FileSystem) -> bool:
+    """Whether another process or thread holds the lock of the table at `fs` now; takes no lock.
+
+    Cost: one or two requests.
+    """
+    mutex = fs.mutex(LOCK)
+    gate = _gate_of(mutex, f"{fs.url}/{LOCK}")
+    if gate.owner == threading.get_ident():
+        return False
+    return bool(gate.depth) or mutex.is_held()
+
+
 def _held_gates(fs: FileSystem) -> list[_Gate]:
     """The gates of the table's lock that this process has entered, outermost first."""
     table_gate = _gate_of(fs.mutex(LOCK), f"{fs.url}/{LOCK}")
