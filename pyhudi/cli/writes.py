@@ -74,6 +74,5 @@ def delete(
     planned = run(dry_run=True)
     if call.dry_run:
         return planned
-    count = planned.deleted or planned.matched  # partitions count as deleted, keys as matched
-    call.confirm(f"delete {count} records of {call.path}?")
+    call.confirm(f"delete {planned.deleted} records of {call.path}?")
     return run(dry_run=False)

@@ -14,6 +14,8 @@ class WriteReport:
     """Counts of records, files and bytes; seconds per phase.  `repr` shows what is not empty.
 
     instant: None for a dry run, and for a write with nothing to do.
+    dry_run: the counts are those that the write would have, except that rows which lose to a stored
+    record count as updated where only the write itself reads that record.
     completed_at: the completion time, which ranges of changes compare in versions 8 and 9; None in
     version 6, and for a write that is not published.
     matched: incoming rows whose key is in the table.  unchanged: rows that lost to a stored

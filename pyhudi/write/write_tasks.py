@@ -296,16 +296,27 @@ def write_report(
     dry_run: bool = False,
     **more: object,
 ) -> WriteReport:
-    """The report of a write.  files: None if nothing was written."""
+    """The report of a write.  files: None if nothing was written; a dry run has the counts that the
+    write would have."""
     written = files.data if files else ()
     stats = files.stats if files else ()
+    if dry_run:
+        deletes = sum(shard.delete_count for shard in planned.shards)
+        inserted, updated, deleted = planned.new, planned.matched - deletes, deletes
+        updated -= planned.unchanged
+    else:
+        inserted, updated, deleted = (
+            sum(w.inserted for w in written),
+            sum(w.updated for w in written),
+            sum(w.deleted for w in written),
+        )
     return WriteReport(
         operation=planned.operation.value.lower(),
         instant=instant.time if instant else None,
         completed_at=instant.completed_at if instant else None,
-        inserted=sum(w.inserted for w in written),
-        updated=sum(w.updated for w in written),
-        deleted=sum(w.deleted for w in written) + planned.replaced.row_count,
+        inserted=inserted,
+        updated=updated,
+        deleted=deleted + planned.replaced.row_count,
         unchanged=sum(w.unchanged for w in written) + planned.unchanged,
         missing_keys=planned.missing,
         duplicates=planned.duplicates,
