@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.snapshot_parts import snapshot_parts
+from pyhudi.libraries import load_library
 from pyhudi.read.scan import task_batches
 from pyhudi.read.scan_plan import ReadTask
 from pyhudi.read.sql.sql_filter import Filter
@@ -58,8 +59,7 @@ def read(
 
 def _files(paths: Sequence[str], schema: pa.Schema) -> Any:
     """The rows of base files; None if Daft's reader gives other types or other files."""
-    import daft
-
+    daft = load_library("daft", extra="daft", needed_for="pyhudi.daft.read()")
     if any(_GLOB.intersection(path) for path in paths):
         return None
     frame = daft.read_parquet(list(paths)).select(*schema.names)
@@ -69,6 +69,7 @@ def _files(paths: Sequence[str], schema: pa.Schema) -> Any:
 @cache
 def _classes() -> tuple[type, type]:
     """The classes of the source and of its tasks, which derive from classes of Daft."""
+    load_library("daft", extra="daft", needed_for="pyhudi.daft.read()")
     from daft import Schema
     from daft.io.source import DataSource, DataSourceTask
     from daft.recordbatch import RecordBatch

@@ -79,6 +79,7 @@ def answer_of(
     is_first: nothing has been answered on the connection yet, so that a server of another
     protocol is a possible reason.
     """
+    known = interface()
     thrift = import_module("thriftpy2.thrift")
     failures = import_module("thriftpy2.protocol.cybin")
     try:
@@ -88,7 +89,7 @@ def answer_of(
         if kind.__name__ == unless:
             return None
         why = getattr(error, "message", None) or str(error) or kind.__name__
-        is_answer = kind.__module__ == interface().__name__ or kind is thrift.TApplicationException
+        is_answer = kind.__module__ == known.__name__ or kind is thrift.TApplicationException
         raise CatalogError(
             "the Hive Metastore failed", catalog=url, reason=_first_line(why), table=table,
             hint=_PLAIN if is_first and not is_answer else None,

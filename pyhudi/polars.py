@@ -24,6 +24,7 @@ from pyhudi.engines.snapshot_parts import (
     snapshot_parts,
 )
 from pyhudi.errors import UserError
+from pyhudi.libraries import load_library
 from pyhudi.read.scan import Scan
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.write.write_report import WriteReport
@@ -95,6 +96,7 @@ def sink(
 
 def _lazy_frame(scan: Scan, *, native: bool) -> LazyFrame:
     """The frame of a pinned scan: files that polars reads, and the rest."""
+    load_library("polars", extra="polars", needed_for="pyhudi.polars.scan()")
     import polars
     from polars.io.plugins import register_io_source
 

@@ -137,6 +137,10 @@ def _explained(error: Exception) -> int:
         case click.ClickException():
             print_error("FAILURE", error.format_message(), "add --debug for the traceback")
             return error.exit_code
+        case ModuleNotFoundError(name=str(module)) if not module.startswith("pyhudi"):
+            what = f"the library {module} is not installed"
+            print_error("USER", what, "install it; `pyhudi doctor-env` lists the extras of pyhudi")
+            return ExitCode.FAILURE
         case _:
             what = f"unexpected {type(error).__name__}: {error}"
             print_error("INTERNAL", what, "add --debug for the traceback, and report it as a bug")

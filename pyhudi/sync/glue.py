@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from importlib import import_module
 from typing import Any, Final
 
 from pyhudi.errors import CatalogError
@@ -158,7 +157,7 @@ class GlueCatalog:
     @contextmanager
     def _answering(self, unless: str = "") -> Iterator[None]:
         """Raises CatalogError for errors of Glue, except for the code `unless`."""
-        botocore = import_module("botocore.exceptions")
+        botocore = load_library("botocore.exceptions", extra="glue", needed_for="AWS Glue")
         try:
             yield
         except botocore.ClientError as error:
