@@ -13,11 +13,11 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "arrays environment lookup_calibration markup records reports",
+    "arrays environment markup records reports",
     "libraries",
     "observe",
     "filenames options",
-    "hive_thrift layouts",
+    "layouts",
     "storage engine",
     "formats",
     "timeline",

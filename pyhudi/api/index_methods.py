@@ -13,11 +13,10 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.index.expression_build import ExpressionRequest
 from pyhudi.index.file_stats_build import StatsRequest
-from pyhudi.index.index_creation import IndexCreation, IndexRequest
+from pyhudi.index.index_creation import IndexCreation, IndexRequest, RecordRequest
 from pyhudi.index.maintenance.rebuild import ReportProgress, silent
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.stats import IndexStats, index_entries, index_stats
-from pyhudi.index.record_build import RecordRequest
 from pyhudi.index.secondary.build import SecondaryRequest
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
 from pyhudi.metadata.record_index.lookup_explain import explain_lookup

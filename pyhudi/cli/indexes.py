@@ -14,7 +14,7 @@ from pyhudi.cli.output import show
 from pyhudi.cli.values import COUNT, Settings, setting
 from pyhudi.index.maintenance.rebuild import Progress
 from pyhudi.index.maintenance.reports import IndexCheck
-from pyhudi.lookup_calibration import measure_costs
+from pyhudi.metadata.record_index.lookup_calibration import measure_costs
 
 
 @click.group()

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from pyhudi.arrays import Ints, Longs
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
-from pyhudi.records import FileGroupId
+from pyhudi.records import PARTITION_PATH, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 
 UNKNOWN: Final = -1
@@ -120,3 +120,15 @@ def path_codes(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
     if len(numbers) < len(values):
         codes = np.array([numbers[value] for value in values], np.int32)[codes]
     return codes, tuple(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFinder:
+    """Returns the file group stated in each row.  column: of file ids."""
+
+    column: str
+
+    def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
+        path, paths = path_codes(rows.column(PARTITION_PATH))
+        file, files = path_codes(rows.column(self.column))
+        return Located(np.arange(rows.num_rows), *pair_groups(path, paths, file, files))

@@ -1,4 +1,4 @@
-"""Indexes to create, and the results of their creation."""
+"""Indexes to create and the results of their creation; the creation of a record index."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from typing import Protocol
 
 from pyhudi.engine import Engine
 from pyhudi.errors import IndexNotReadyError, UserError
+from pyhudi.index.maintenance.partitioned_build import (
+    build_by_partition,
+    check_partitionable,
+    planned_counts,
+)
+from pyhudi.index.maintenance.rebuild import build_now, silent
+from pyhudi.index.maintenance.sizing import planned_groups
+from pyhudi.metadata.elastic.store import is_elastic
+from pyhudi.metadata.payloads import RECORD_INDEX
+from pyhudi.metadata.record_index.by_partition import check_no_secondary
+from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.reports import Report
 
 
@@ -53,3 +65,43 @@ def check_new(state: TableState, name: str) -> None:
             "an index needs a metadata table", path=state.fs.url,
             hint="run table.metadata.rebuild()",
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRequest:
+    """A record index to create.  rules: state the number of its file groups.  partitioned: by
+    partition of the table."""
+
+    rules: WriteOptions
+    partitioned: bool = False
+
+    def plan(self, state: TableState) -> IndexCreation:
+        """As `IndexRequest.plan`."""
+        count = self._group_count(state)
+        return IndexCreation(RECORD_INDEX.path, self._columns, "V1", count, 0, dry_run=True)
+
+    def build(self, state: TableState, engine: Engine) -> IndexCreation:
+        """As `IndexRequest.build`.  Cost: reads the key column of the table."""
+        count = self._group_count(state)
+        if self.partitioned:
+            built = build_by_partition(state, self.rules, engine, silent)
+        else:
+            built = build_now(state, count, engine, silent)
+        return IndexCreation(RECORD_INDEX.path, self._columns, "V1", count, built.entries)
+
+    @property
+    def _columns(self) -> str:
+        return f"{PARTITION_PATH},{RECORD_KEY}" if self.partitioned else RECORD_KEY
+
+    def _group_count(self, state: TableState) -> int:
+        check_new(state, RECORD_INDEX.path)
+        if is_elastic(state.config):
+            raise UserError(
+                "the table has an elastic index instead of a record index", path=state.fs.url,
+                hint="table.index.rebuild(kind='record') replaces it",
+            )  # fmt: skip
+        if self.partitioned:
+            check_partitionable(state.config)
+            check_no_secondary(state.fs, state.config)
+            return sum(planned_counts(state, self.rules).values())
+        return planned_groups(state, self.rules)

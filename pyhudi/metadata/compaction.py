@@ -15,6 +15,7 @@ Source: table_format 7.5, 9.10.
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -26,7 +27,6 @@ import pyarrow as pa
 
 from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi._native.keys import latest
-from pyhudi._native.memory import release_freed_memory
 from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError, WriteConflictError
 from pyhudi.filenames import BaseFileName, join, new_write_token, parse_data_file
@@ -58,10 +58,7 @@ from pyhudi.metadata.record_index.k_way_merge import (
 from pyhudi.metadata.record_index.locations import transcode_locations
 from pyhudi.metadata.record_schema import records_of
 from pyhudi.metadata.secondary_index.records import live_values
-from pyhudi.metadata.visible_instants import (
-    COMPACTION_SUFFIX,
-    request_own,
-)
+from pyhudi.metadata.visible_instants import COMPACTION_SUFFIX, request_own
 from pyhudi.planning.compaction import compaction_plan, planned_slices, whole_slice
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -433,3 +430,13 @@ def merged_files(
         if record is not None
     }
     return encode_files(alive, schema)
+
+
+def release_freed_memory() -> None:
+    """Make the C library return freed memory, where supported (glibc); some milliseconds.
+
+    For moments after much was freed and before another allocator, Arrow's, needs much.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -30,8 +30,8 @@ from pyhudi.index.secondary.changes import StagedChanges
 from pyhudi.metadata.definitions import follow_schema
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.record_index.staged_index_logs import WaitingIndex, waiting_index
+from pyhudi.operations.precommit_checks import run_checks
 from pyhudi.operations.prepare_write import Ready, make_context, make_ready, write_spill
-from pyhudi.operations.validation.precommit_checks import run_checks
 from pyhudi.options import Concurrency
 from pyhudi.recovery.crashed_writers import roll_back_crashed
 from pyhudi.services.clustering import cancel_clustering
@@ -41,8 +41,7 @@ from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staging, staging_folder
 from pyhudi.table.listing import ensure_partition
-from pyhudi.transaction.conflicts import WriteSet
-from pyhudi.transaction.early_conflicts import find_early
+from pyhudi.transaction.conflicts import WriteSet, find_early
 from pyhudi.transaction.finish import Ending
 from pyhudi.transaction.markers import remove_leftovers, remove_markers
 from pyhudi.transaction.protocol import LockPolicy, Transaction

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from pyhudi.engine import Engine
 from pyhudi.observe.events import observed, plain_facts
-from pyhudi.operations.catalog_sync import sync_catalogs
+from pyhudi.operations.after_commit import call_back, sync_catalogs
 from pyhudi.operations.commit import commit
-from pyhudi.operations.commit_callback import call_back
 from pyhudi.operations.publish import publish_deferred
 from pyhudi.operations.service_runs import after_write
 from pyhudi.operations.upgrade import upgrade_if_requested

@@ -3,14 +3,14 @@
 from pyhudi.options.concurrent_writers import Concurrency as Concurrency
 from pyhudi.options.concurrent_writers import ConcurrencyMode as ConcurrencyMode
 from pyhudi.options.concurrent_writers import Heartbeats as Heartbeats
+from pyhudi.options.concurrent_writers import LockProvider as LockProvider
+from pyhudi.options.concurrent_writers import LockRules as LockRules
 from pyhudi.options.indexes import BucketEngine as BucketEngine
 from pyhudi.options.indexes import Growth as Growth
 from pyhudi.options.indexes import HBaseRules as HBaseRules
 from pyhudi.options.indexes import IndexKind as IndexKind
 from pyhudi.options.indexes import IndexRules as IndexRules
 from pyhudi.options.indexes import RocksRules as RocksRules
-from pyhudi.options.locks import LockProvider as LockProvider
-from pyhudi.options.locks import LockRules as LockRules
 from pyhudi.options.parse import parse_options as parse_options
 from pyhudi.options.service_settings import ClusteringOptions as ClusteringOptions
 from pyhudi.options.service_settings import CompactionOptions as CompactionOptions

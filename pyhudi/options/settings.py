@@ -12,12 +12,10 @@ from enum import Enum
 from typing import Any
 
 from pyhudi.errors import OptionError
-from pyhudi.options.callbacks import CallbackOptions
 from pyhudi.options.catalogs import CatalogOptions
-from pyhudi.options.commit_checks import CommitChecks
-from pyhudi.options.concurrent_writers import Concurrency, check_positive
+from pyhudi.options.commit_hooks import CallbackOptions, CommitChecks
+from pyhudi.options.concurrent_writers import Concurrency, LockRules, check_positive
 from pyhudi.options.indexes import IndexKind, IndexRules
-from pyhudi.options.locks import LockRules
 from pyhudi.options.service_settings import ClusteringOptions, CompactionOptions, ExpiryOptions
 
 

@@ -6,9 +6,13 @@ Names are loaded on first use: each new process of a Spark worker imports this p
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-import pyhudi.spark.availability  # noqa: F401
+if find_spec("pyspark") is None:
+    raise ModuleNotFoundError(
+        "pyhudi.spark requires PySpark: pip install 'pyhudi[spark]'", name="pyspark"
+    )
 
 if TYPE_CHECKING:
     from pyhudi.spark.engine import SparkEngine as SparkEngine

@@ -4,7 +4,9 @@ The transfer of rows from the JVM to Python costs more than processing them, so 
 unmodified `spark.read.parquet` frame are read without the JVM.  Used only where both ways are
 certain to return the same rows: flat columns whose types Spark and Arrow read identically, a plan
 of one file relation without partition columns, nothing cached; files of the local disk, or of the
-table's store if sizes and times there are those that Spark has listed.
+table's store if sizes and times there are those that Spark has listed: Spark reads a store with the
+configuration of its session, and pyhudi with `storage_options`, so the same URL may name different
+files.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,9 +23,11 @@ import pyarrow.types as pt
 from pyspark.sql import DataFrame
 
 from pyhudi.errors import PyhudiError
-from pyhudi.spark.frame_files import FrameFiles, frame_files
 from pyhudi.spark.frames import is_connect
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.store_failures import plain_scheme
+from pyhudi.storage.url_resolver import locate
 
 _ALIKE: Final = frozenset(
     [pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary()]
@@ -159,3 +164,57 @@ def read_row_groups(stretch: RowGroups, *, rows: int) -> Any:
         yield from file.iter_batches(
             batch_size=rows, row_groups=list(stretch.groups), columns=list(stretch.columns)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFiles:
+    """Files of one store.  paths: relative to the root of fs."""
+
+    fs: FileSystem
+    paths: tuple[str, ...]
+
+
+def frame_files(location: Any, store: FileSystem | None) -> FrameFiles | None:
+    """The files of a Java `FileIndex`, sorted by URL; None if pyhudi may not have the same files.
+
+    store: the file system of the table; files of its bucket or name node are found with its
+    options.
+    """
+    urls = sorted(map(str, location.inputFiles()))
+    paths = tuple(unquote(urlsplit(url).path).lstrip("/") for url in urls)
+    places = {_place(url) for url in urls}
+    if places <= {("file", "")}:
+        return FrameFiles(LocalFileSystem("/"), paths)
+    if store is None or places != {_place(store.url)}:
+        return None
+    root = store.url[: len(store.url) - len(urlsplit(store.url).path)]
+    try:
+        fs = locate(root, storage_options=getattr(store, "options", None))
+        found = _stated(fs, paths)
+    except PyhudiError:
+        return None  # left to Spark
+    return FrameFiles(fs, paths) if found == _listed(location) else None
+
+
+def _place(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return plain_scheme(parts.scheme), parts.netloc
+
+
+def _stated(fs: FileSystem, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Path to size and time in seconds of the files in the folders of these files that are among
+    them.  Cost: one listing per folder."""
+    files = set(paths)
+    entries = [e for folder in {p.rpartition("/")[0] for p in paths} for e in fs.children(folder)]
+    return {e.path: (e.size_bytes, int(e.modified or 0)) for e in entries if e.path in files}
+
+
+def _listed(location: Any) -> dict[str, tuple[int, int]]:
+    """The same as Spark has listed it, without a request."""
+    found = {}
+    files = location.allFiles()
+    for number in range(files.size()):
+        status = files.apply(number)
+        path = unquote(str(status.getPath().toUri().getRawPath())).lstrip("/")
+        found[path] = int(status.getLen()), int(status.getModificationTime()) // 1000
+    return found

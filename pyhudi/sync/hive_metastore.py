@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from pyhudi.errors import CatalogError, OptionError
-from pyhudi.hive_thrift import answer_of, connect_any, interface
 from pyhudi.options.catalogs import servers
+from pyhudi.storage.hive_thrift import answer_of, connect_any, interface
 from pyhudi.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 
 _NAMES_IN_REQUEST: Final = 1000

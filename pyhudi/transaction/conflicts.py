@@ -17,6 +17,10 @@ layout with completion times no compaction conflicts with logs: it plans those t
 before it.  Under non-blocking concurrency control, neither do writes to the same file groups: the
 merge rules decide between the rows.
 Source: table_format 6.4, which has the first two cases.
+
+`find_early` stops a write that would fail at its end before it writes files: it adds the file
+groups for which older running writes have created markers.  Of two conflicting writes the older
+one continues, so one of them always does.
 """
 
 from __future__ import annotations
@@ -25,13 +29,18 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.metadata.visible_instants import rolled_back
+from pyhudi.options import Heartbeats
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.timeline_facts import pending_plans
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.heartbeat import living
+from pyhudi.transaction.markers import list_markers
 
 COMPACT: Final = "COMPACT"
 _REWRITES: Final = frozenset({COMPACT, "CLUSTER", "LOG_COMPACT"})
@@ -154,3 +163,37 @@ def _planned(
         plans = pending_plans(log, Timeline((instant,)))
         if groups := plans.compacting.keys() | plans.clustering.keys():
             yield instant, groups
+
+
+def overtaken_by(other: Conflict) -> Overtaken:
+    groups = ", ".join(f"{g.partition}/{g.file_id}" for g in other.groups)
+    error = OvertakenError(
+        other.what,
+        instant=other.instant.time,
+        action=other.instant.action.value,
+        file_groups=groups or None,
+    )
+    return Overtaken(error)
+
+
+def find_early(
+    state: TableState, mine: Instant, touched: WriteSet, heartbeats: Heartbeats
+) -> Overtaken | None:
+    """The conflict that a write of this instant currently has; None if none.
+
+    state: the state the write was planned on.  Cost: one listing of the timeline, and the markers
+    of each older running write.
+    """
+    fs, log, now = state.fs, state.log, state.log.load()
+    found = find_conflict(log, before=state.timeline, now=now, mine=mine, touched=touched)
+    if found is not None:
+        return overtaken_by(found)
+    likenesses = {touched.likeness(group) for group in touched.groups}
+    alive = living(fs, heartbeats)
+    for other in now.where(WRITES, State.INFLIGHT):
+        if other.time >= mine.time or other.time not in alive:
+            continue
+        groups = {marker.group for marker in list_markers(fs, other.time)} - touched.shared
+        if shared := tuple(sorted(g for g in groups if touched.likeness(g) in likenesses)):
+            return overtaken_by(Conflict(other, "an older write works on the same groups", shared))
+    return None

@@ -26,7 +26,7 @@ from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import table_lock
-from pyhudi.transaction.conflicts import Conflict, WriteSet, find_conflict
+from pyhudi.transaction.conflicts import WriteSet, find_conflict, overtaken_by
 from pyhudi.transaction.deferred_publish import is_deferred
 from pyhudi.transaction.publication import is_rolled_back, publish_instant
 
@@ -147,17 +147,6 @@ def without_lock(log: TimelineLog, pending: Timeline) -> frozenset[InstantTime]:
     metadata_log = TimelineLog(log.fs.sub(METADATA_TABLE), layout=log.layout)
     done = metadata_log.load().where({Action.DELTA_COMMIT}, State.COMPLETED)
     return done.times & pending.times
-
-
-def overtaken_by(other: Conflict) -> Overtaken:
-    groups = ", ".join(f"{g.partition}/{g.file_id}" for g in other.groups)
-    error = OvertakenError(
-        other.what,
-        instant=other.instant.time,
-        action=other.instant.action.value,
-        file_groups=groups or None,
-    )
-    return Overtaken(error)
 
 
 def complete(state: TableState, mine: Instant, content: bytes) -> Instant:

@@ -50,7 +50,7 @@ from pyhudi.write.merge_clauses import (
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.routing import Router
 from pyhudi.write.placement.tagging import NEW, ShardTags
-from pyhudi.write.projection import projected
+from pyhudi.write.updated_rows import projected
 from pyhudi.write.write_context import WriteContext
 
 

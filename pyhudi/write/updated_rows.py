@@ -16,7 +16,6 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import without_meta
 from pyhudi.table.properties import TableConfig
 from pyhudi.write.input.batch import StreamRows
-from pyhudi.write.projection import projected
 
 
 def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: TableConfig) -> None:
@@ -68,3 +67,16 @@ def _updated(
     for task in tasks:
         for part in task.split():
             yield from projected(read_task(part), columns).cast(schema).to_batches()
+
+
+def projected(rows: pa.Table, columns: Mapping[str, pc.Expression]) -> pa.Table:
+    """The values of expressions, by column.  Raises UserError for a value that does not fit."""
+    from pyarrow import acero  # slow to import
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    options = acero.ProjectNodeOptions(list(columns.values()), list(columns))
+    plan = acero.Declaration.from_sequence([source, acero.Declaration("project", options)])
+    try:
+        return plan.to_table(use_threads=False)
+    except pa.ArrowException as error:
+        raise UserError("the update has a value that does not fit", cause=str(error)) from None

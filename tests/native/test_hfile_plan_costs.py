@@ -12,7 +12,7 @@ from pyhudi._native import HFileReader, HFileWriter
 from pyhudi._native.hfile.costs import LookupCosts, costs_file, lookup_costs, store_costs
 from pyhudi.cli.app import run
 from pyhudi.errors import MeasurementError
-from pyhudi.lookup_calibration import Timer, measure_costs
+from pyhudi.metadata.record_index.lookup_calibration import Timer, measure_costs
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_measurements_that_differ_too_much_are_refused(busy: Timer) -> None:
 def test_the_command_stores_nothing_on_a_busy_machine(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pyhudi.lookup_calibration.SPREAD_MAX", 0.0)
+    monkeypatch.setattr("pyhudi.metadata.record_index.lookup_calibration.SPREAD_MAX", 0.0)
     with pytest.raises(SystemExit) as ended:
         run(["index", "calibrate"])
     assert ended.value.code == 1

@@ -23,9 +23,8 @@ import pyhudi
 import pyhudi.spark as hudi
 from bench.spark_stores import beyond_bytes as of_no_bytes
 from bench.spark_stores import hdfs_requests
-from pyhudi.spark.frame_files import frame_files
 from pyhudi.spark.listed_files import listed_frame
-from pyhudi.spark.parquet_frames import read_row_groups, row_groups
+from pyhudi.spark.parquet_frames import frame_files, read_row_groups, row_groups
 from pyhudi.spark.parquet_reader import Reader
 from pyhudi.spark.scan import BYTES_MIN
 from pyhudi.spark.store_access import STORES

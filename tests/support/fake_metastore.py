@@ -18,7 +18,7 @@ from thriftpy2.server import TThreadedServer
 from thriftpy2.thrift import TProcessor
 from thriftpy2.transport import TCyBufferedTransportFactory, TServerSocket
 
-from pyhudi.hive_thrift import interface
+from pyhudi.storage.hive_thrift import interface
 
 ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\{[]^", "\x7f"}
 

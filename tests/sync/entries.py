@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyhudi.hive_thrift import interface
+from pyhudi.storage.hive_thrift import interface
 
 OF_THE_METASTORE = ("transient_lastDdlTime", "numFiles", "totalSize")
 """Parameters that the metastore adds by itself."""

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pyhudi
-from pyhudi.hive_thrift import connect
-from pyhudi.sync.changed_partitions import newest_watermark
+from pyhudi.storage.hive_thrift import connect
+from pyhudi.sync.synchronize import newest_watermark
 from tests.support.apache_hudi import ApacheHudi
 from tests.sync.cases import CASES, SYNC
 from tests.sync.entries import entries

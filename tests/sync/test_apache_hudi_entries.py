@@ -12,17 +12,11 @@ from typing import Any
 
 import pytest
 
-from pyhudi.hive_thrift import connect
+from pyhudi.storage.hive_thrift import connect
 from tests.support.fake_metastore import metastore
 from tests.sync.cases import CASES, SYNC
 from tests.sync.entries import OF_THE_WRITER, differences, entries
-from tests.sync.golden_entries import (
-    DIFFERENT,
-    DIFFERENT_0_15_0,
-    GOLDEN,
-    schema_of_0_15_0,
-    where,
-)
+from tests.sync.golden_entries import DIFFERENT, DIFFERENT_0_15_0, GOLDEN, schema_of_0_15_0, where
 
 EXPECTED = json.loads((GOLDEN / "apache_hudi_1_2_0.json").read_text("utf-8"))
 EXPECTED_0_15_0 = json.loads((GOLDEN / "apache_hudi_0_15_0.json").read_text("utf-8"))

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.hive_thrift import connect
 from pyhudi.options.catalogs import CatalogOptions
+from pyhudi.storage.hive_thrift import connect
 from pyhudi.sync.catalog_entry import CatalogColumn
 from pyhudi.sync.table_entries import EntryFacts, table_entries
 from tests.support.fake_metastore import Handler, metastore

@@ -12,7 +12,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import CatalogError
-from pyhudi.hive_thrift import connect
+from pyhudi.storage.hive_thrift import connect
 from pyhudi.sync.catalog_entry import CatalogColumn, CatalogPartition, CatalogTable
 from pyhudi.sync.hive_metastore import HiveMetastore
 from pyhudi.sync.table_entries import BASE_FILES, OUTPUT_FORMAT, SERDE

@@ -1,4 +1,4 @@
-"""An ingest as flags and properties describe it."""
+"""An ingest as flags and properties describe it, with its concurrent services."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ from pyhudi.ingest.source_registry import source_from
 from pyhudi.ingest.stream import Stream
 from pyhudi.ingest.streamer.classes import SourceClass, schemas_of, source_class, transforms_of
 from pyhudi.ingest.streamer.properties import SortedProperties, UsedProperties, sorted_properties
-from pyhudi.ingest.streamer.service_rules import (
-    service_rules,
-    without_compaction,
-    without_service_rules,
-)
 from pyhudi.ingest.streamer.target import IngestTarget
 from pyhudi.options import parse_options
-from pyhudi.options.value_types import BYTES
+from pyhudi.options.parse import parsed_value
+from pyhudi.options.value_types import BYTES, FLAG, count
 
 OPERATIONS: Final = ("UPSERT", "INSERT", "BULK_INSERT")
 _PAYLOAD: Final = "hoodie.datasource.write.payload.class"
@@ -37,6 +33,23 @@ _USUAL: Final[Mapping[str, frozenset[str]]] = {
     "jdbc.incr.fallback.to.full.fetch": frozenset({"false"}),
 }
 """Values that request what every source does; empty: any value."""
+_CLUSTERING: Final = (
+    "hoodie.clustering.async.enabled",
+    "hoodie.datasource.clustering.async.enable",
+)
+_CLUSTERING_COMMITS: Final = "hoodie.clustering.async.max.commits"
+_SERVICE_FLAGS: Final = (
+    "hoodie.datasource.compaction.async.enable",
+    "hoodie.clean.async.enabled",
+    "hoodie.clean.async",
+    "hoodie.archive.async",
+)
+"""Flags of services that a continuous ingest runs concurrently whatever their value."""
+_NO_COMPACTION: Final = {
+    "hoodie.compact.inline": "false",
+    "hoodie.compact.schedule.inline": "false",
+}
+_CLUSTERING_COMMITS_DEFAULT: Final = "4"  # Apache Hudi's default
 
 
 @dataclass(frozen=True)
@@ -208,3 +221,44 @@ def _share(text: str) -> float:
         raise OptionError(
             "invalid option value", option="pyhudi.ingest.bad.rows.share.max", value=text
         ) from None
+
+
+def without_service_rules(table: Mapping[str, str]) -> dict[str, str]:
+    """Options of a table, without those of concurrent services.  Raises OptionError for invalid
+    values of these."""
+    for name in (*_CLUSTERING, *_SERVICE_FLAGS):
+        _is_true(table, name)
+    names = {*_CLUSTERING, *_SERVICE_FLAGS, _CLUSTERING_COMMITS}
+    return {name: text for name, text in table.items() if name not in names}
+
+
+def without_compaction(table: Mapping[str, str]) -> dict[str, str]:
+    """Options of a table that plan and run no compaction after a batch."""
+    return {**table, **_NO_COMPACTION}
+
+
+def service_rules(
+    table: Mapping[str, str],
+    *,
+    compaction: bool,
+    pending_compactions_max: int | None,
+    pending_clusterings_max: int | None,
+) -> ConcurrentServices:
+    """The concurrent services of a continuous ingest, by the options given for its table.
+
+    None: Apache Hudi's default.  Raises OptionError for invalid values.
+    """
+    default = ConcurrentServices()
+    text = table.get(_CLUSTERING_COMMITS, _CLUSTERING_COMMITS_DEFAULT)
+    commits = parsed_value(count(1), _CLUSTERING_COMMITS, text)
+    clusters = any(_is_true(table, name) for name in _CLUSTERING)
+    return ConcurrentServices(
+        compaction=compaction,
+        clustering_commits=commits if clusters else None,
+        pending_compactions_max=pending_compactions_max or default.pending_compactions_max,
+        pending_clusterings_max=pending_clusterings_max or default.pending_clusterings_max,
+    )
+
+
+def _is_true(table: Mapping[str, str], name: str) -> bool:
+    return bool(parsed_value(FLAG, name, table.get(name, "false")))

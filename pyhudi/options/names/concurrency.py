@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.catalogs import METASTORE_URIS
-from pyhudi.options.concurrent_writers import ConcurrencyMode
-from pyhudi.options.locks import LockProvider
-from pyhudi.options.option_row import (
-    Row,
-    honoured,
-    refused,
-    translated_row,
-    without_effect,
-)
+from pyhudi.options.concurrent_writers import ConcurrencyMode, LockProvider
+from pyhudi.options.option_row import Row, honoured, refused, translated_row, without_effect
 from pyhudi.options.settings import MarkerForm
 from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration, only
 

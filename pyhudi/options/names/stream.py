@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.callbacks import HEADERS, URL
-from pyhudi.options.commit_checks import QUERIES, VALIDATORS, VALUED_QUERIES
+from pyhudi.options.commit_hooks import HEADERS, QUERIES, URL, VALIDATORS, VALUED_QUERIES
 from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
 from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration
 

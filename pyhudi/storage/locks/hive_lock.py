@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyhudi.errors import CatalogError, StorageError
-from pyhudi.hive_thrift import answer_of, connect_any, interface
+from pyhudi.storage.hive_thrift import answer_of, connect_any, interface
 from pyhudi.storage.locks.monotonic_clock import keep_trying, steady_seconds
 
 METASTORE_TIMEOUT_SECONDS: Final = 300.0

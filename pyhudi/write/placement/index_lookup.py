@@ -13,13 +13,12 @@ from pyhudi.engine import Engine, in_process
 from pyhudi.index.bloom import file_stats_of, filter_slices, filter_slices_unpruned
 from pyhudi.index.bucket import BucketFinder, bucket_groups
 from pyhudi.index.consistent_hashing import Ring, RingFinder
-from pyhudi.index.contract import Finder
+from pyhudi.index.contract import Finder, StatedFinder
 from pyhudi.index.external_index import EntryStore, live_groups
 from pyhudi.index.key_join import HitsFinder, ProbeWork, dealt
 from pyhudi.index.record import PartitionFinder, RecordFinder
 from pyhudi.index.selection import IndexChoice
 from pyhudi.index.simple import join_slices
-from pyhudi.index.stated import StatedFinder
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex
 from pyhudi.metadata.record_index.hash_functions import KeyHash

@@ -29,8 +29,7 @@ from pyhudi.arrays import Ints, Mask
 from pyhudi.errors import UserError
 from pyhudi.index.bucket import BucketFinder
 from pyhudi.index.consistent_hashing import RingFinder
-from pyhudi.index.contract import UNKNOWN, Finder, Located, path_codes
-from pyhudi.index.stated import StatedFinder
+from pyhudi.index.contract import UNKNOWN, Finder, Located, StatedFinder, path_codes
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.options import IndexKind
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId

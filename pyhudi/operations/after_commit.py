@@ -1,6 +1,8 @@
-"""The HTTP callback after a commit, with the message of Apache Hudi's.
+"""After a commit: sync with catalogs, its event for lineage, and the HTTP callback.
 
-The commit has been made: a failing callback is reported in a note and in the log, never raised.
+The commit has been made: a failure is reported in a note and in the log, never raised.  The next
+sync catches up, because the catalog states the last synced instant.  The callback has the message
+of Apache Hudi's.
 """
 
 from __future__ import annotations
@@ -12,14 +14,50 @@ from typing import Any
 
 from pyhudi.errors import PyhudiError, StorageError
 from pyhudi.observe.events import observed
-from pyhudi.options.callbacks import CallbackOptions
+from pyhudi.options import Options
+from pyhudi.options.catalogs import CatalogKind, LineageKind
+from pyhudi.options.commit_hooks import CallbackOptions
+from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.sync.sync_report import SyncReport
+from pyhudi.sync.targets import sync_with
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMMITS, State
 from pyhudi.timeline.service_payloads import read_commit
 from pyhudi.write.write_report import WriteReport
+
+
+def sync_catalogs(fs: FileSystem, options: Options, report: WriteReport) -> WriteReport:
+    """The report of a write, with a note for each catalog that is synced inline.
+
+    A dry run, a write without a commit and one that is not published are not synced.
+    """
+    if report.instant is None or not report.published or report.dry_run:
+        return report
+    notes = tuple(_note(fs, options, kind, report.instant) for kind in options.catalog.inline)
+    return replace(report, notes=(*report.notes, *notes)) if notes else report
+
+
+def _note(fs: FileSystem, options: Options, kind: CatalogKind | LineageKind, instant: str) -> str:
+    try:
+        with observed("service", operation=f"sync {kind.value}", instant=instant):
+            return _synced(
+                sync_with(
+                    kind,
+                    options.catalog,
+                    lambda: load_state(fs, options.read, for_reading=True),
+                    instant=instant,
+                )
+            )
+    except (PyhudiError, OSError, ValueError) as error:
+        return f"catalog sync with {kind.value} failed, the commit stands: {error}"
+
+
+def _synced(report: SyncReport) -> str:
+    names = ", ".join(f"{report.database}.{entry.table}" for entry in report.entries)
+    return f"synced with {report.catalog}: {names}"
 
 
 def call_back(fs: FileSystem, options: CallbackOptions, report: WriteReport) -> WriteReport:

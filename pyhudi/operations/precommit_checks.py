@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyhudi.engine import LOCAL
 from pyhudi.errors import CheckFailedError
 from pyhudi.operations.publish import with_completed
-from pyhudi.options.commit_checks import CommitChecks
+from pyhudi.options.commit_hooks import CommitChecks
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest
 from pyhudi.read.sql.batch_queries import query_batches

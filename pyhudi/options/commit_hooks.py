@@ -1,4 +1,4 @@
-"""Settings of checks before a commit; `hoodie.precommit.validators.*`."""
+"""Settings of what surrounds a commit: checks before it, and the callback after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHECKS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CommitChecks:
-    """Queries whose results stop a commit.
+    """Queries whose results stop a commit; `hoodie.precommit.validators.*`.
 
     validators: which of the three apply, as in `_CHECKS`.  equality, inequality: queries whose
     results before and after the write must, or must not, be equal.  single_value: `query#result`
@@ -64,3 +64,41 @@ def _valued(text: str) -> tuple[str, ...]:
 VALIDATORS: Final = Value("classes among " + ", ".join(_CHECKS), _validators)
 QUERIES: Final = Value("queries, separated by semicolons; `<TABLE_NAME>` is the table", _queries)
 VALUED_QUERIES: Final = Value("pairs query#result, separated by semicolons", _valued)
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackOptions:
+    """The HTTP request after each commit; `hoodie.write.commit.callback.*`."""
+
+    enabled: bool = False
+    kind: str = "http"
+    url: str | None = None
+    api_key: str = "hudi_write_commit_http_callback"
+    timeout_seconds: float = 30.0
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.enabled and self.url is None:
+            raise OptionError(
+                "a commit callback needs a URL", option="hoodie.write.commit.callback.on",
+                value="true", hint="set hoodie.write.commit.callback.http.url",
+            )  # fmt: skip
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")) or any(c.isspace() for c in text):
+        raise ValueError(text)
+    return text
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    """`Name:value;Name:value`.  Raises ValueError."""
+    pairs = [part.partition(":") for part in text.split(";") if part.strip()]
+    found = tuple((name.strip(), value.strip()) for name, _, value in pairs)
+    if any(not n or not v or "\n" in n + v or "\r" in n + v for n, v in found):
+        raise ValueError(text)
+    return found
+
+
+URL: Final = Value("a URL that begins with http:// or https://", _url)
+HEADERS: Final = Value("pairs Name:value, separated by semicolons", _headers)
