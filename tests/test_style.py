@@ -22,7 +22,8 @@ TEXTS = sorted(
     for pattern in ("*.md", "*.toml", "*.cfg", "Makefile", "setup.py", "docs/**/*.md", ".ci/*")
     for p in ROOT.glob(pattern)
 )
-EVERYTHING = [*SOURCES, *NATIVE, *TESTS, *TEXTS, *sorted((ROOT / "bench").rglob("*.py"))]
+OTHERS = sorted(p for name in ("bench", "tools") for p in (ROOT / name).rglob("*.py"))
+EVERYTHING = [*SOURCES, *NATIVE, *TESTS, *TEXTS, *OTHERS]
 
 FUNCTION_LINES_MAX = 60
 POSITIONAL_MAX = 6
@@ -187,7 +188,9 @@ def test_words_of_names_are_found_in_every_spelling() -> None:
     assert words_of("KEPT_2_told") == ["kept", "told"]
 
 
-@pytest.mark.parametrize("folder", ["pyhudi", "pyspark_pyhudi", "bench", "examples", "tests"])
+@pytest.mark.parametrize(
+    "folder", ["pyhudi", "pyspark_pyhudi", "bench", "examples", "tests", "tools"]
+)
 def test_names_use_standard_terms(folder: str) -> None:
     parsed = (
         iter(trees())

@@ -1,0 +1,1 @@
+"""Tools for those who change pyhudi; no part of the package."""
