@@ -17,8 +17,8 @@ IPC files; the time to read these is not part of the figures.  The engines take 
 Prints the median of wall and CPU seconds (all threads), the greatest resident memory, and the ratio
 hudi-rs / pyhudi of each.  Both tables must have the same rows at the end: exit status 1 otherwise.
 
-`make hudi-rs` builds the program that runs hudi-rs.  Without it pyhudi runs alone and the output
-says so; nothing is compared then.
+`make long-hudi-rs` builds the program that runs hudi-rs.  Without it pyhudi runs alone and the
+output says so; nothing is compared then.
 """
 
 from __future__ import annotations

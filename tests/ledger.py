@@ -137,7 +137,7 @@ def _formats() -> Iterator[Proof]:
     for kind in ("cow", "mor"):
         command = f"{{python}} -m tests.index_faults --keys 2000000 --faults 1500 --kind {kind}"
         yield Proof(f"index-faults/{kind}", command + " --seed {seed}")
-    yield Proof("sanitize", "make --no-print-directory -o build sanitize SEED={seed}")
+    yield Proof("sanitize", "make --no-print-directory -o build long-sanitize SEED={seed}")
 
 
 def _faults() -> Iterator[Proof]:

@@ -1,4 +1,4 @@
-"""The short forms of `make history` and `make chaos`."""
+"""The short forms of `make long-history` and `make long-chaos`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A table's whole life on a real HDFS: written, merged, compacted, cleaned, read, two writers.
 
-make hdfs    this, and the contracts of stores and locks on it
+make long-hdfs    this, and the contracts of stores and locks on it
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """hudi-rs reads tables of versions 8 and 9, and writes on them in turns with pyhudi.
 
 Release 0.5 is a package of Python, and reads.  Release 0.6 is the program of bench/peers/hudi_rs,
-which `make hudi-rs` builds, and reads and writes.
+which `make long-hudi-rs` builds, and reads and writes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 From apache/hudi-rs, commit 0910ca7d: names of its tables, and the facts of crates/core/tests,
 crates/datafusion/tests and crates/test.  15 of its 47 tables are in tests/golden; Apache Hudi 1.2.0
-agrees about every commit of all but those of Lance files.  The long form, `make outsiders`, reads
-those in the folder $PYHUDI_HUDI_RS_TABLES: crates/test/data of a clone of that repository.
+agrees about every commit of all but those of Lance files.  The long form, `make long-outsiders`,
+reads those in the folder $PYHUDI_HUDI_RS_TABLES: crates/test/data of a clone of that repository.
 """
 
 from __future__ import annotations

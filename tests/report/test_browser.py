@@ -1,6 +1,6 @@
 """The pages of the six shapes in headless Chromium: light, dark, phone, desktop.
 
-make browser
+make long-browser
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JDBC driver of Flight SQL queries tables; `make engines-local` fetches the driver."""
+"""The JDBC driver of Flight SQL queries tables; `make long-engines-local` fetches the driver."""
 
 from __future__ import annotations
 

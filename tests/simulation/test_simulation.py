@@ -1,4 +1,4 @@
-"""Kept plans and a few fresh seeds; `make simulate` runs many."""
+"""Kept plans and a few fresh seeds; `make long-simulate` runs many."""
 
 from __future__ import annotations
 

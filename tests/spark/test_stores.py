@@ -1,6 +1,6 @@
 """Tables on HDFS and S3: read by Spark's reader where the session opens the store, else by pyhudi.
 
-make spark-stores    with an HDFS of this machine, and S3 by Spark's s3a
+make long-spark-stores    with an HDFS of this machine, and S3 by Spark's s3a
 """
 
 from __future__ import annotations

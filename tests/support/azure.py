@@ -43,7 +43,7 @@ def missing() -> str | None:
     if shutil.which("node") is None:
         return "node is not installed"
     if not SERVER.exists():
-        return "Azurite is not here, make azure fetches it"
+        return "Azurite is not here, make long-azure fetches it"
     return None
 
 

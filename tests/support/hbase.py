@@ -77,7 +77,7 @@ def missing() -> str | None:
     if find_spec("happybase") is None:
         return "happybase is not installed"
     if not JARS.is_dir():
-        return "its jars are not here, make hbase fetches them"
+        return "its jars are not here, make long-hbase fetches them"
     return None
 
 

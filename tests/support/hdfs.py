@@ -77,7 +77,7 @@ def missing() -> str | None:
     if shutil.which("java") is None:
         return "java is not installed"
     if not JARS.is_dir():
-        return "its jars are not here, make hdfs fetches them"
+        return "its jars are not here, make long-hdfs fetches them"
     return None
 
 

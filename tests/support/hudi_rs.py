@@ -39,7 +39,7 @@ def program() -> Path:
 
 def missing() -> str | None:
     """Why it cannot run, or None."""
-    return None if program().exists() else "hudi-rs is not built, make hudi-rs builds it"
+    return None if program().exists() else "hudi-rs is not built, make long-hudi-rs builds it"
 
 
 def build() -> None:

@@ -1,4 +1,4 @@
-"""Query engines find tables in a catalog and return their rows (`make engines`)."""
+"""Query engines find tables in a catalog and return their rows (`make long-engines`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Catalog promises, of the metastore of the tests and of real ones (`make catalogs`)."""
+"""What a Catalog promises, of a metastore of the tests and of real ones: `make long-catalogs`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What only a real broker does: transactions, expiry, compaction, times, topics created again.
 
-$PYHUDI_KAFKA: its `host:port`; `make kafka` states it.
+$PYHUDI_KAFKA: its `host:port`; `make long-kafka` states it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages of Confluent's serializers, with the schemas of a real registry, on a real broker.
 
 $PYHUDI_KAFKA: `host:port` of the broker.  $PYHUDI_SCHEMA_REGISTRY: URL of the registry, with the
-interface of Confluent's.  `make kafka` runs these tests.
+interface of Confluent's.  `make long-kafka` runs these tests.
 """
 
 from __future__ import annotations
