@@ -4,7 +4,8 @@ inserts as new or did not find for a delete.  Written file groups do not show su
 The check runs under the table's lock before a commit, and only if other commits have completed
 since the write began.  With a record index it looks up the new keys in the entries that those
 commits added, and nowhere else.  Without one, a commit that inserted rows into a partition of this
-write counts as a conflict; planning the write again resolves it.
+write counts as a conflict, with a bucket index one that created a bucket; planning the write again
+resolves it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.transaction.conflicts import completed_since
+from pyhudi.transaction.conflicts import REWRITES, completed_since
 from pyhudi.write.input.batch import BatchChunk, rows_of_shard
 from pyhudi.write.input.source_checkpoint import moved_by
 from pyhudi.write.input.stream_idempotency import StreamBatch, writer_of
 from pyhudi.write.placement.routing import lost_of, row_order, take_rows
 from pyhudi.write.placement.tagging import NEW, RowAction, ShardTags
-from pyhudi.write.write_context import PlannedWrite, WriteContext, needs_index_lookup
+from pyhudi.write.write_context import Operation, PlannedWrite, WriteContext, needs_index_lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,11 @@ def _find_clash(context: WriteContext, planned: PlannedWrite, now: Timeline) -> 
     state = context.state
     since = completed_since(state.timeline, now)
     looks_up = needs_index_lookup(context, planned.operation)
-    if not since or not looks_up or not (planned.new or planned.missing):
+    if not since or not looks_up:
+        return None
+    if context.index.choice.kind.traits.names_places:
+        return _new_bucket(context, planned, since)
+    if not (planned.new or planned.missing):
         return None
     known = context.index.records
     if not isinstance(known, RecordIndex):
@@ -112,12 +117,23 @@ def _find_clash(context: WriteContext, planned: PlannedWrite, now: Timeline) -> 
     return None if key is None else Clash(since[-1], key)
 
 
+def _new_bucket(context: WriteContext, planned: PlannedWrite, since: list[Instant]) -> Clash | None:
+    """A commit that created a bucket, which a delete did not see.  Other writes of equal keys write
+    to the same file group."""
+    deletes = planned.operation is Operation.DELETE or planned.missing
+    if not deletes or context.options.concurrency.is_non_blocking:
+        return None
+    for other in since:
+        done = context.state.log.commit(other)
+        if done.operation not in REWRITES and any(not s.previous_instant for s in done.stats):
+            return Clash(other)
+    return None
+
+
 def _same_partition(
     context: WriteContext, planned: PlannedWrite, since: list[Instant]
 ) -> Clash | None:
     choice = context.index.choice
-    if choice.kind.traits.names_places:  # equal keys are in one bucket, which is a file group
-        return None
     mine = {
         path
         for shard in planned.shards

@@ -43,7 +43,7 @@ from pyhudi.transaction.heartbeat import living
 from pyhudi.transaction.markers import list_markers
 
 COMPACT: Final = "COMPACT"
-_REWRITES: Final = frozenset({COMPACT, "CLUSTER", "LOG_COMPACT"})
+REWRITES: Final = frozenset({COMPACT, "CLUSTER", "LOG_COMPACT"})
 """Operations that do not change the rows of a partition."""
 
 
@@ -124,7 +124,7 @@ def find_conflict(
 
 def _meets(other: CommitMetadata, touched: WriteSet) -> bool:
     """Whether one replaces a partition that the other writes to."""
-    if other.operation in _REWRITES:
+    if other.operation in REWRITES:
         return False
     if touched.whole_table:
         return True
