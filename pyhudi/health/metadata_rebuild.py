@@ -20,7 +20,7 @@ from pyhudi.health.quarantine import quarantine_files
 from pyhudi.index.maintenance.partitioned_build import build_by_partition
 from pyhudi.index.maintenance.rebuild import silent
 from pyhudi.index.secondary.build import recreate_indexes
-from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED
+from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED, partitions_being_built
 from pyhudi.metadata.definitions import define_column_stats, definitions_path, read_definitions
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
@@ -64,15 +64,16 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     config = _rebuildable(fs)
     _quarantine_definitions(fs, config)
     by_partition = defined_by_partition(fs, config)
-    stated = config.metadata_partitions or _partitions_present(fs)
+    stated = config.metadata_partitions | partitions_being_built(config) or _partitions_present(fs)
     listed = maintainable(config, stated)
     log = timeline_log(fs, config)
-    config = _roll_back(fs, config, log, options.write.concurrency.heartbeats, engine)
+    config = _roll_back(fs, config, log, stated, options.write.concurrency.heartbeats, engine)
     shards = None
     by_partition = by_partition and RECORD_INDEX.path in listed
     if RECORD_INDEX.path in listed and not by_partition:
         shards = _group_count(fs, RECORD_INDEX) or options.write.shard_count
     request = RebuildRequest(
+        listed,
         shards,
         lambda: _stored_keys(fs),
         {
@@ -100,7 +101,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
         state = load_state(fs, ReadOptions(metadata_enabled=False))
         build_by_partition(state, options.write, engine, silent, known=groups)
     recreate_indexes(fs, indexes, engine)
-    config = load_config(fs)
+    config = store_config(fs, load_config(fs).with_properties({BEING_BUILT: ""}))
     if dropped := sorted(stated - config.metadata_partitions):
         _LOG.warning("%s: metadata partitions were dropped: %s", fs.url, ", ".join(dropped))
     if COLUMN_STATS.path not in config.metadata_partitions:
@@ -131,17 +132,23 @@ def _rebuildable(fs: FileSystem) -> TableConfig:
 
 
 def _roll_back(
-    fs: FileSystem, config: TableConfig, log: TimelineLog, heartbeats: Heartbeats, engine: Engine
+    fs: FileSystem,
+    config: TableConfig,
+    log: TimelineLog,
+    stated: frozenset[str],
+    heartbeats: Heartbeats,
+    engine: Engine,
 ) -> TableConfig:
     """Roll back failed writes, with the rollback of the metadata table where that is possible.
 
     Where it is damaged, or has compacted such a write, the properties list it no longer: until the
-    rebuild is complete, it would contain what was rolled back.
+    rebuild is complete, it would contain what was rolled back.  They still state what it has.
     """
     try:
         roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
     except DAMAGED:
-        config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
+        left = {LISTED: "", BEING_BUILT: ",".join(sorted(stated))}
+        config = store_config(fs, config.with_properties(left))
         roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
     return config
 

@@ -8,7 +8,7 @@ from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import TEMP
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
-from pyhudi.metadata.rebuild import REBUILT, is_swap_pending
+from pyhudi.metadata.rebuild import REBUILT, is_swap_begun, is_swap_pending
 from pyhudi.recovery.liveness import UNDER_LOCK, crashed_writes, without_process
 from pyhudi.recovery.rollback import failed_writes
 from pyhudi.services.leftovers import abandoned_pins, leftover_marks
@@ -111,14 +111,14 @@ def check_leftovers(inventory: TableInventory) -> Iterator[Finding]:
             "no action needed: the next clean deletes it; repair does so now",
             RepairAction.SWEEP, instant=pin.instant,
         )  # fmt: skip
-    if is_swap_pending(inventory.fs):
+    if is_swap_begun(inventory.config) or is_swap_pending(inventory.fs):
         whole = bool(inventory.config.metadata_partitions)
         yield Finding(
             "half-rebuilt", Severity.INFO if whole else Severity.WARNING, REBUILT,
             "a rebuild of the metadata table was interrupted", "its process crashed",
             "no action needed: the old metadata table stays in use; repair deletes the rest"
             if whole
-            else "the next write completes it; repair rebuilds the metadata table",
+            else "the next write completes it if it can; repair rebuilds the metadata table",
             RepairAction.SWEEP if whole else RepairAction.METADATA,
         )  # fmt: skip
     yield from _deferred_writes(inventory)

@@ -121,6 +121,12 @@ def create_metadata(
     return config
 
 
+def partitions_being_built(config: TableConfig) -> frozenset[str]:
+    """Metadata partitions that the table shall have and cannot use yet."""
+    stated = config.properties.get(BEING_BUILT, "").split(",")
+    return frozenset(name.strip() for name in stated) - {""}
+
+
 def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
     """Remove the metadata table: first from the table's properties, then its folder."""
     if config.metadata_partitions or config.properties.get(BEING_BUILT):
@@ -305,7 +311,8 @@ def publish_partition(
     done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": records.commit})
     log.complete(instant, log.encode(done), after=data.newest_time)
     listed = ",".join(sorted({*config.metadata_partitions, partition.path}))
-    return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: ""}))
+    left = ",".join(sorted(partitions_being_built(config) - {partition.path}))
+    return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: left}))
 
 
 def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) -> TableConfig:

@@ -6,11 +6,12 @@
                          /complete            {"after": <newest instant then>}: ready for the swap
 ```
 
-build -> write `complete` -> properties list no partitions -> delete the old folder -> copy the new
-files -> properties list the new partitions -> delete this folder.  Before the swap readers and
-writers use the old metadata table; while the properties list no partitions, readers list the
-store, which is slower but correct.  The next writer finishes an interrupted swap (`finish_swap`),
-if there was no commit since.  Object stores cannot rename folders, so the swap copies files.
+build -> write `complete` -> properties list no partitions, and those of the rebuild as being built
+-> delete the old folder -> copy the new files -> properties list the new partitions -> delete this
+folder.  Before the swap readers and writers use the old metadata table; while the properties list
+no partitions, readers list the store, which is slower but correct.  The next transaction finishes
+an interrupted swap (`finish_swap`), if there was no commit since; otherwise the properties still
+say what a rebuild has to build.  Object stores cannot rename folders, so the swap copies files.
 """
 
 from __future__ import annotations
@@ -23,9 +24,15 @@ from typing import Final
 from pyhudi.engine import Engine
 from pyhudi.errors import FileMissingError, IndexNotReadyError
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES, PROPERTIES_BACKUP, PROPERTIES_COPY
-from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED, KeysOfGroup, create_metadata
+from pyhudi.metadata.bootstrap import (
+    BEING_BUILT,
+    LISTED,
+    KeysOfGroup,
+    create_metadata,
+    partitions_being_built,
+)
 from pyhudi.metadata.file_stats.build import create_facts
-from pyhudi.metadata.payloads import MetadataPartition
+from pyhudi.metadata.payloads import FILES, MetadataPartition
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.storage.path_remap import RedirectedFileSystem, copy_file, files_below
@@ -44,11 +51,13 @@ _COMPLETE: Final = f"{REBUILT}/complete"
 class RebuildRequest:
     """Contents of the new metadata table in addition to `files`.
 
+    stated: all partitions that the caller builds, also those that it adds after the swap.
     shard_count: groups of the record index; None: no record index.  keys: returns the table's
     record keys; called once, only for a record index.  facts: number of groups of `column_stats`
     and `bloom_filters`.
     """
 
+    stated: frozenset[str]
     shard_count: int | None = None
     keys: Callable[[], Iterable[KeysOfGroup]] = lambda: ()
     facts: Mapping[MetadataPartition, int] = field(default_factory=dict)
@@ -83,7 +92,8 @@ def rebuild_metadata_table(
     built = create_facts(redirected, built, log, group_counts=request.facts, engine=engine)
     check_lock(fs)
     fs.create(_COMPLETE, json.dumps({"after": _newest(log)}).encode())
-    return _swap(fs, config, built)
+    stated = request.stated | built.metadata_partitions
+    return _swap(fs, config.with_properties({BEING_BUILT: _joined(stated)}), built)
 
 
 def _newest(log: TimelineLog) -> str:
@@ -94,20 +104,27 @@ def _newest(log: TimelineLog) -> str:
 def _swap(fs: FileSystem, config: TableConfig, built: TableConfig) -> TableConfig:
     """Replace the old metadata table with the new one.  May be repeated after any interruption.
 
-    Raises LockError, before each step that another holder of the table's lock could not stand.
+    config: states what is being built, if the caller adds partitions after the swap.  Raises
+    LockError, before each step that another holder of the table's lock could not stand.
     """
-    listed = built.properties.get(LISTED, "")
+    listed = built.metadata_partitions
+    stated = partitions_being_built(config) | listed
     check_lock(fs)
-    config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: ""}))
+    config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: _joined(stated)}))
     check_lock(fs)
     fs.delete_folder(METADATA_TABLE)
     check_lock(fs)
     for info in files_below(fs, _NEW):
         copy_file(fs, info.path, METADATA_TABLE + info.path[len(_NEW) :])
     check_lock(fs)
-    config = store_config(fs, config.with_properties({LISTED: listed}))
+    left = {LISTED: _joined(listed), BEING_BUILT: _joined(stated - listed)}
+    config = store_config(fs, config.with_properties(left))
     fs.delete_folder(REBUILT)
     return config
+
+
+def _joined(partitions: Iterable[str]) -> str:
+    return ",".join(sorted(partitions))
 
 
 def is_swap_pending(fs: FileSystem) -> bool:
@@ -118,27 +135,39 @@ def is_swap_pending(fs: FileSystem) -> bool:
 def finish_swap(fs: FileSystem, config: TableConfig) -> TableConfig:
     """Finish an interrupted rebuild if its swap had begun, otherwise discard it.
 
-    The caller holds the table's lock and no write is pending.  Cost without a rebuild: one
+    The caller holds the table's lock and no failed write is pending.  Cost without a rebuild: one
     listing.  Raises IndexNotReadyError where the old metadata table is gone and the new one is
-    outdated, because the table has had a commit since.
+    incomplete, or outdated because the table has had a commit since.
     """
-    if not is_swap_pending(fs):
+    is_begun = is_swap_begun(config)
+    if not is_begun and not is_swap_pending(fs):
         return config
-    log = timeline_log(fs, config)
-    if config.metadata_partitions:  # the swap has not begun, or is complete
-        fs.delete_folder(REBUILT)
-        return config
-    try:
-        after = json.loads(fs.read(_COMPLETE))["after"]
-    except (FileMissingError, ValueError, KeyError, TypeError):
-        fs.delete_folder(REBUILT)
-        return config
-    if after != _newest(log):
+    after = None if config.metadata_partitions else _completed_after(fs)
+    if after is not None and after == _newest(timeline_log(fs, config)):
+        built = load_config(RedirectedFileSystem(fs, {PROPERTIES: _PROPERTIES}))
+        return _swap(fs, config, built)
+    if is_begun:
         raise IndexNotReadyError(
-            "a rebuild of the metadata table was interrupted, and the table has changed since",
+            "a rebuild of the metadata table was interrupted",
             path=fs.url,
-            after=after,
-            hint="run table.metadata.rebuild()",
+            partitions=_joined(partitions_being_built(config)),
+            hint="run table.metadata.rebuild() or pyhudi metadata rebuild",
         )
-    built = load_config(RedirectedFileSystem(fs, {PROPERTIES: _PROPERTIES}))
-    return _swap(fs, config, built)
+    fs.delete_folder(REBUILT)
+    return config
+
+
+def is_swap_begun(config: TableConfig) -> bool:
+    """Whether the properties list no metadata table because a rebuild was interrupted.
+
+    `files` alone is what a first writer builds, also Apache Hudi's.
+    """
+    return not config.metadata_partitions and bool(partitions_being_built(config) - {FILES.path})
+
+
+def _completed_after(fs: FileSystem) -> str | None:
+    """The newest instant of the table when the new metadata table was complete; None: it is not."""
+    try:
+        return str(json.loads(fs.read(_COMPLETE))["after"])
+    except (FileMissingError, ValueError, KeyError, TypeError):
+        return None

@@ -39,7 +39,6 @@ from pyhudi.metadata.payloads import (
     MetadataPartition,
 )
 from pyhudi.metadata.reader import missing_metadata, open_metadata
-from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex, check_by_partition
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.lookup import RecordIndex
@@ -171,8 +170,6 @@ def _ensure_index(fs: FileSystem, config: TableConfig, request: WriteRequest) ->
     An empty table without a configured index gets a record index.  Raises IndexNotReadyError for
     any other table without one.
     """
-    if FILES.path not in config.metadata_partitions:
-        config = finish_swap(fs, config)
     choice = choose_index(fs, config, request.options.write)
     kind = IndexKind.RECORD if choice is None else choice.kind
     needed = needed_record_index(kind, request.options)

@@ -3,7 +3,8 @@
 ```
 open_locked        lock -> roll_back_crashed -> the table as it is now
 roll_back_crashed  incomplete savepoints removed -> interrupted restores finished
-                   -> failed writes rolled back
+                   -> failed writes rolled back -> an interrupted rebuild of the metadata table
+                   finished
 ```
 
 How a service uses it: docs/transactions.md.
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.engine import Engine
+from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.options import Options, WriteOptions
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.recovery.restore import execute_restore, pending_restores
@@ -74,10 +76,12 @@ def roll_back_crashed(
     engine: Engine,
 ) -> Recovered:
     """Roll back every failed write, after removing incomplete savepoints and finishing interrupted
-    restores; does not affect running writers.  A second run changes nothing.
+    restores; then finish an interrupted rebuild of the metadata table.  Does not affect running
+    writers.  A second run changes nothing.
 
     now: the timeline, listed under the table's lock.  Cost if there is nothing to recover: one
-    small listing.
+    small listing, two without metadata table.  Raises IndexNotReadyError where only a rebuild
+    brings the metadata table back.
     """
     _forget_unfinished_savepoints(log, now)
     restores = pending_restores(now)
@@ -94,6 +98,8 @@ def roll_back_crashed(
         by_markers=options.rollback_by_markers,
         now=None if restores else now,
     )
+    if not config.metadata_partitions:
+        config = finish_swap(fs, config)
     is_as_it_was = not (done or now.where(_RECOVERED, State.REQUESTED, State.INFLIGHT))
     return Recovered(config, tuple(done), now if is_as_it_was else None)
 

@@ -22,6 +22,7 @@ from typing import Final
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.layouts.known import LAYOUTS
+from pyhudi.metadata.bootstrap import partitions_being_built
 from pyhudi.metadata.expression_index.definition import usable_expressions
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
@@ -130,7 +131,7 @@ def plan_change(state: TableState, options: Options, to: int) -> VersionChange:
     if to < 8 <= state.config.version:
         _check_savepoints(state)
         _check_logs(state)
-    listed = state.config.metadata_partitions
+    listed = state.config.metadata_partitions | partitions_being_built(state.config)
     built = {p.path: _groups(state.fs, p) for p in _available(state, config)}
     dropped = tuple(sorted(listed - built.keys()))
     record = _resumed(state, ChangeRecord(state.config.version, to, built))

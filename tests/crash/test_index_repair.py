@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from pyhudi.errors import IndexNotReadyError
 from pyhudi.operations.create import NewTable, create
 from pyhudi.options import IndexKind, parse_options
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, open_, rows, snapshot
@@ -58,3 +60,62 @@ def test_a_write_completes_a_rebuild_that_stopped(
         assert snapshot(stop.fs) == want | {"k7": 9, "k8": 9}, str(stop)
         assert open_(stop.fs).index.verify().is_exact, str(stop)
     assert tried > 21 // one_in
+
+
+def indexed(version: int) -> tuple[MemoryFileSystem, frozenset[str]]:
+    """A table with all kinds of metadata partitions, and their names."""
+    fs = before(TableType.COPY_ON_WRITE, version)
+    open_(fs).index.create("column_stats")
+    if version > 6:
+        open_(fs).index.create("secondary", name="by_ts", column="ts")
+    return fs, open_(fs).config.metadata_partitions
+
+
+def rebuild(fs: FileSystem) -> object:
+    return open_(fs).metadata.rebuild()
+
+
+@stops(47, 5)
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("next_act", ["rebuild", "repair", "clean", "version"])
+def test_a_rebuild_of_the_metadata_table_that_stopped_keeps_its_partitions(
+    version: int, next_act: str, one_in: int
+) -> None:
+    """Whatever comes first afterwards, even another rebuild that stops; if the first write is
+    refused, then because of the rebuild, and a rebuild helps."""
+    start, listed = indexed(version)
+    want = snapshot(start)
+    acts = {
+        "repair": lambda fs: open_(fs).repair(),
+        "clean": lambda fs: open_(fs).clean(),
+        "version": lambda fs: open_(fs).upgrade(9) if version == 6 else open_(fs).downgrade(8),
+    }
+    tried = 0
+    reported: set[str] = set()
+    for first in every_stop(start, rebuild, one_in=one_in, varies=True):
+        if next_act == "rebuild":
+            again = every_stop(first.fs, rebuild, one_in=3 * one_in, varies=True)
+            left = [stop.fs for stop in again]
+        else:
+            try:
+                done = acts[next_act](first.fs)
+                reported = set(done.dropped) if next_act == "version" else set()
+            except IndexNotReadyError as error:
+                assert "run table.metadata.rebuild()" in str(error), str(first)
+            left = [first.fs]
+        for fs in left:
+            tried += 1
+            assert snapshot(fs) == want, str(first)
+            try:
+                open_(fs).upsert(rows(range(3, 4), 9))
+            except IndexNotReadyError as error:
+                assert "run table.metadata.rebuild()" in str(error), str(first)
+                rebuild(fs)
+                open_(fs).upsert(rows(range(3, 4), 9))
+            assert snapshot(fs) == want | {"k3": 9}, str(first)
+            open_(fs).metadata.rebuild()
+            lost = listed - open_(fs).config.metadata_partitions
+            assert lost == reported, str(first)
+            assert open_(fs).metadata.verify().is_healthy, str(first)
+            assert open_(fs).index.verify().is_exact, str(first)
+    assert tried > 1

@@ -142,8 +142,16 @@ class Store:
         raise Killed
 
     def synced(self, names: Iterable[str]) -> None:
-        """These files are on the disk, and by the order of its journal all deletions are."""
-        self.undurable.difference_update(names)
+        """These files are on the disk, and so are the names in their folders; by the order of its
+        journal all deletions are."""
+        names = frozenset(names)
+        self.undurable -= names
+        folders = {name.rpartition("/")[0] for name in names}
+        self.undurable -= {
+            name
+            for name in self.undurable
+            if name.rpartition("/")[0] in folders and not self.content.files.get(name)
+        }
         self.deleted.clear()
 
     def put(self, name: str, data: bytes, token: str = "") -> str:
