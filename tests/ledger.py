@@ -120,7 +120,7 @@ def _histories() -> Iterator[Proof]:
 
 def _sweeps() -> Iterator[Proof]:
     """Operations, services and version changes that stop at each of their steps."""
-    where = "tests/crash tests/services/test_version_change.py"
+    where = "tests/crash tests/operations/test_version_change.py"
     for version in VERSIONS:
         arguments = f"-m 'slow or not slow' --table-version={version} {where}"
         yield from tests(f"every-stop/{version}", 8, arguments)

@@ -16,8 +16,9 @@ from pyhudi.engine import Engine
 from pyhudi.operations import rollback_restore, table_services
 from pyhudi.operations.rollback_restore import RollbackReport
 from pyhudi.operations.ttl import ExpiryReport, expire
-from pyhudi.operations.upgrade import upgrade
-from pyhudi.operations.version_change import change_version
+from pyhudi.operations.versions.execute import change_version, upgrade
+from pyhudi.operations.versions.old_versions import KeyColumns
+from pyhudi.operations.versions.plan import UpgradeReport
 from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
@@ -31,7 +32,6 @@ from pyhudi.services.compaction import CompactionReport
 from pyhudi.services.log_compaction import LogCompactionReport, plan_log_compaction
 from pyhudi.services.savepoint import Savepoint, plan_savepoint, savepoints
 from pyhudi.services.snapshot_pins import PinnedSnapshot, SnapshotPin, pinned_snapshots
-from pyhudi.services.upgrade import KeyColumns, UpgradeReport
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.instant import REPLACEMENTS, Action
 from pyhudi.timeline.timeline import Timeline

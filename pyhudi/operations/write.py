@@ -10,7 +10,7 @@ from pyhudi.operations.after_commit import call_back, sync_catalogs
 from pyhudi.operations.commit import commit
 from pyhudi.operations.publish import publish_deferred
 from pyhudi.operations.service_runs import after_write
-from pyhudi.operations.upgrade import upgrade_if_requested
+from pyhudi.operations.versions.execute import upgrade_if_requested
 from pyhudi.options import Options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.write.write_context import WriteRequest

@@ -442,18 +442,18 @@ MUTANTS += (
         ("tests/timeline/test_completion_times.py",),
     ),
     _in(
-        "services/version_change.py",
+        "operations/versions/plan.py",
         "downgrade: savepoints with logs not checked",
         "    if to < 8 <= state.config.version:\n",
         "    if False:\n",
-        ("tests/services/test_version_change.py", "-k", "savepoints_on"),
+        ("tests/operations/test_version_change.py", "-k", "savepoints_on"),
     ),
     _in(
-        "operations/version_change.py",
+        "operations/versions/convert.py",
         "downgrade: logs of no commit stay",
         "    fs.delete(log.path for each in state.view().latest_slices() for log in each.logs)\n",
         "",
-        ("tests/services/test_version_change.py", "-k", "were_rolled"),
+        ("tests/operations/test_version_change.py", "-k", "were_rolled"),
     ),
     _in(
         "ingest/stream.py",

@@ -16,6 +16,7 @@ Source: writer_v8_v9 16.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,11 +35,11 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.metadata.secondary_index.definition import secondary_indexes
+from pyhudi.operations.versions.properties import properties_at
 from pyhudi.options import Heartbeats, Options
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.recovery.rollback import failed_writes
-from pyhudi.services.upgrade import UpgradeReport
-from pyhudi.services.version_properties import properties_at
+from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.listing import StoreListing
@@ -63,6 +64,35 @@ _STAYS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class UpgradeReport(Report):
+    """What an upgrade changed, or (dry_run) would change.
+
+    properties: new values; None for removed properties.  rolled_back: instants of failed writes.
+    compacted: file groups whose logs are merged first.  instants: files of the timeline that are
+    converted.  rebuilt: metadata partitions built again; dropped: those that the version, or this
+    package, does not have.
+    """
+
+    from_version: int
+    to_version: int
+    properties: Mapping[str, str | None]
+    rolled_back: tuple[str, ...] = ()
+    metadata_dropped: bool = False
+    compacted: int = 0
+    instants: int = 0
+    rebuilt: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def changed_properties(before: TableConfig, after: TableConfig) -> dict[str, str | None]:
+    """The new values of properties that differ; None for removed ones."""
+    old, new = before.properties, after.properties
+    return {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
+
+
+@dataclass(frozen=True, slots=True)
 class VersionChange:
     """A planned change.
 
@@ -83,12 +113,8 @@ class VersionChange:
         return self.before.layout.timeline_version != self.config.layout.timeline_version
 
     def report(self, *, dry_run: bool, notes: tuple[str, ...] = ()) -> UpgradeReport:
-        old, new = self.before.properties, self.config.properties
-        changes = {
-            key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)
-        }
         return UpgradeReport(
-            self.before.version, self.config.version, changes,
+            self.before.version, self.config.version, changed_properties(self.before, self.config),
             rolled_back=tuple(str(i.time) for i in self.failed),
             metadata_dropped=bool(self.dropped), compacted=len(self.slices),
             instants=self.instants if self.changes_layout else 0,
@@ -242,6 +268,3 @@ def _groups(fs: FileSystem, partition: MetadataPartition) -> int:
     names = (parse_data_file(i.name) for i in fs.children(f"{METADATA_TABLE}/{partition.path}"))
     numbers = {partition.number(name.file_id) for name in names if name is not None}
     return max((number for number in numbers if number is not None), default=-1) + 1
-
-
-__all__ = ["VersionChange", "check_direction", "log_of_no_commit", "plan_change"]

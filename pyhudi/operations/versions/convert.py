@@ -1,6 +1,6 @@
-"""Change of a table between versions 6, 8 and 9, from the lock to the report.
+"""Conversion of a table between versions 6, 8 and 9: logs, timeline, archive, metadata table.
 
-The order of its steps and what an interruption leaves: see `services/version_change`.
+The order of the steps and what an interruption leaves: see `plan`.
 """
 
 from __future__ import annotations
@@ -36,105 +36,25 @@ from pyhudi.metadata.payloads import (
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.operations.table_services import clean, compact
+from pyhudi.operations.versions.plan import VersionChange, log_of_no_commit
 from pyhudi.options import CleaningPolicy, CompactionStrategy, Options, ReadOptions
 from pyhudi.read.table_snapshot import TableState, load_state
-from pyhudi.recovery.crashed_writers import open_locked
 from pyhudi.services.compaction import propose_compaction
-from pyhudi.services.upgrade import UpgradeReport
-from pyhudi.services.version_change import (
-    VersionChange,
-    check_direction,
-    log_of_no_commit,
-    plan_change,
-)
-from pyhudi.services.version_properties import properties_at
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.log import create_timeline_folder, timeline_log
-from pyhudi.table.properties import TableConfig, load_config, store_config
-from pyhudi.table.version_record import RECORD, ChangeRecord, load_record
+from pyhudi.table.properties import TableConfig, load_config
+from pyhudi.table.version_record import RECORD, ChangeRecord
 from pyhudi.timeline.archive_conversion import archive_from_history, history_from_archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.layout_conversion import convert_timeline, instant_files
-from pyhudi.transaction.begin import table_lock
 
 _COMPACTIONS_MAX: Final = 100
 _FACTS: Final = (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
 
 
-def change_version(
-    fs: FileSystem, options: Options, engine: Engine, to: int, *, upgrades: bool, dry_run: bool
-) -> UpgradeReport:
-    """Change the table's version under its lock; everything is verified before anything is written.
-
-    A change that was interrupted after its commit point is finished first.
-    """
-    record = load_record(fs)
-    config = load_config(fs)
-    if record is None or record.after != config.version:
-        check_direction(config, to, upgrades=upgrades)
-    if dry_run:
-        if config.version == to:
-            return UpgradeReport(config.version, to, {}, dry_run=True, notes=(_UNFINISHED,))
-        return plan_change(load_state(fs, options.read), options, to).report(dry_run=True)
-    with table_lock(fs, options.write, "change version"):
-        finished = _finish_interrupted(fs, options, engine)
-        if finished is not None and load_config(fs).version == to:
-            return finished
-        check_direction(load_config(fs), to, upgrades=upgrades)
-        plan_change(load_state(fs, options.read), options, to)
-        rolled_back = _recover(fs, options, engine)
-        return _execute(fs, options, engine, to, rolled_back)
-
-
-_UNFINISHED = "would finish a change of the version that was interrupted"
-
-
-def _finish_interrupted(fs: FileSystem, options: Options, engine: Engine) -> UpgradeReport | None:
-    """Finish a change that has passed its commit point; its report, None if there is none."""
-    record, version = load_record(fs), load_config(fs).version
-    if record is None or record.after != version:
-        return None
-    _finish(fs, options, engine, record)
-    return UpgradeReport(
-        record.before, version, {}, rebuilt=tuple(sorted(record.partitions)),
-        notes=("finished a change of the version that was interrupted",),
-    )  # fmt: skip
-
-
-def _recover(fs: FileSystem, options: Options, engine: Engine) -> tuple[str, ...]:
-    """Roll back failed writes; their instants."""
-    before = load_state(fs, options.read).timeline
-    with open_locked(fs, options, engine, "change version") as state:
-        now = {instant.time for instant in state.timeline}
-        return tuple(i.time for i in before.pending if i.time not in now)
-
-
-def _execute(
-    fs: FileSystem, options: Options, engine: Engine, to: int, rolled_back: tuple[str, ...]
-) -> UpgradeReport:
-    first = plan_change(load_state(fs, options.read), options, to)
-    source, target = first.before.layout, LAYOUTS[to]
-    fs.replace(RECORD, first.record.to_json())
-    if first.slices or _has_logs(fs):
-        _merge_logs(fs, options, engine)
-    if not source.logs_name_slices and target.logs_name_slices:
-        _remove_logs_of_older_slices(fs, options, engine)
-    state = load_state(fs, options.read)
-    plan = plan_change(state, options, to)
-    plan = replace(plan, record=first.record)
-    notes = _convert(state, plan) if plan.changes_layout else ()
-    drop_metadata(fs, state.config)
-    check_lock(fs)
-    store_config(fs, properties_at(load_config(fs), to))  # the commit point
-    _finish(fs, options, engine, plan.record)
-    done = replace(plan, slices=first.slices, dropped=first.dropped)
-    return replace(done.report(dry_run=False, notes=notes), rolled_back=rolled_back)
-
-
-def _has_logs(fs: FileSystem) -> bool:
+def has_logs(fs: FileSystem) -> bool:
     """Whether a newest slice has logs on the store, those included that the metadata table does not
     list: a task can write one after the rollback of its write."""
     state = load_state(fs, ReadOptions(metadata_enabled=False))
@@ -143,7 +63,7 @@ def _has_logs(fs: FileSystem) -> bool:
     return any(each.logs for each in state.view().latest_slices())
 
 
-def _merge_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
+def merge_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
     """Compact every file group, by the merge rule of the present version.
 
     Logs that no commit wrote stay: they are deleted, as the new layout would show their blocks.
@@ -175,7 +95,7 @@ def _ensure_files(fs: FileSystem, options: Options) -> None:
     create_metadata(fs, config, state.log, records=None)
 
 
-def _remove_logs_of_older_slices(fs: FileSystem, options: Options, engine: Engine) -> None:
+def remove_older_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
     """Clean slices whose logs the layout of version 6 would attribute to no base file.
 
     Raises UserError where a reader or a savepoint needs one.
@@ -207,7 +127,7 @@ def _older_logs(fs: FileSystem) -> list[str]:
     return [path for path, name in logs if isinstance(name, LogFileName) and not name.is_cdc]
 
 
-def _convert(state: TableState, plan: VersionChange) -> tuple[str, ...]:
+def convert_table(state: TableState, plan: VersionChange) -> tuple[str, ...]:
     """Write timeline and archive in the new layout; returns notes."""
     fs, target = state.fs, plan.config.layout
     _remove_timeline(fs, target)
@@ -233,7 +153,7 @@ def _remove_timeline(fs: FileSystem, layout: TableLayout) -> None:
         fs.delete_folder(layout.timeline_folder)
 
 
-def _finish(fs: FileSystem, options: Options, engine: Engine, record: ChangeRecord) -> None:
+def finish_change(fs: FileSystem, options: Options, engine: Engine, record: ChangeRecord) -> None:
     """The steps after the commit point; may be repeated."""
     before, config = LAYOUTS[record.before], load_config(fs)
     if before.timeline_version != config.layout.timeline_version:
@@ -287,6 +207,3 @@ def _build_metadata(
             count = groups[RECORD_INDEX.path] or options.write.shard_count
             build_now(state, count, engine, silent)
     recreate_indexes(fs, groups, engine)
-
-
-__all__ = ["change_version"]

@@ -13,7 +13,7 @@ Source: table_format 1.2, and the upgrade steps of Apache Hudi.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,12 +22,12 @@ from pyhudi.filenames import METADATA_TABLE
 from pyhudi.keygen.generators import partition_paths, record_keys
 from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED
+from pyhudi.operations.versions.plan import UpgradeReport, changed_properties
 from pyhudi.options import Heartbeats, Options
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.recovery.rollback import failed_writes
-from pyhudi.reports import Report
 from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import (
     OLDEST_WRITABLE_VERSION,
@@ -63,29 +63,6 @@ class KeyColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class UpgradeReport(Report):
-    """What an upgrade changed, or (dry_run) would change.
-
-    properties: new values; None for removed properties.  rolled_back: instants of failed writes.
-    compacted: file groups whose logs are merged first.  instants: files of the timeline that are
-    converted.  rebuilt: metadata partitions built again; dropped: those that the version, or this
-    package, does not have.
-    """
-
-    from_version: int
-    to_version: int
-    properties: Mapping[str, str | None]
-    rolled_back: tuple[str, ...] = ()
-    metadata_dropped: bool = False
-    compacted: int = 0
-    instants: int = 0
-    rebuilt: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    dry_run: bool = False
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class UpgradePlan:
     """An upgrade.  config: the properties after it.  failed: writes to roll back first."""
 
@@ -95,12 +72,8 @@ class UpgradePlan:
     has_metadata: bool
 
     def report(self, *, dry_run: bool) -> UpgradeReport:
-        old, new = self.before.properties, self.config.properties
-        changes = {
-            key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)
-        }
         return UpgradeReport(
-            self.before.version, self.config.version, changes,
+            self.before.version, self.config.version, changed_properties(self.before, self.config),
             rolled_back=tuple(str(i.time) for i in self.failed),
             metadata_dropped=self.has_metadata, dry_run=dry_run,
         )  # fmt: skip
@@ -271,6 +244,3 @@ def _check_stored_keys(state: TableState, options: Options) -> None:
                 columns=", ".join(names), hint="check record_key, partition_by and the properties",
             )  # fmt: skip
         return
-
-
-__all__ = ["KeyColumns", "UpgradePlan", "UpgradeReport", "check_target", "plan_upgrade"]
