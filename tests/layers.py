@@ -13,7 +13,7 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "arrays environment markup records reports",
+    "arrays environment markup near_names records reports",
     "libraries",
     "observe",
     "filenames options",

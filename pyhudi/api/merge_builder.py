@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from pyhudi.api.other_names import MERGE, unknown_name
 from pyhudi.errors import UserError
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.write.merge_clauses import Clause, ClauseKind
@@ -84,6 +85,11 @@ class TableMerge:
     def _with(self, clause: Clause) -> Self:
         self._clauses.append(clause)
         return self
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_name("a merge", name, dir(type(self)), MERGE)
 
     def __repr__(self) -> str:
         return f"TableMerge({', '.join(map(_described, self._clauses))})"

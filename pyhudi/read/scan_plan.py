@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.markup import bytes_text, card_html, count_text, facts_html, plural
+from pyhudi.near_names import columns_hint
 from pyhudi.read.changes.incremental import (
     ChangeRange,
     ChangeWindow,
@@ -315,7 +316,7 @@ def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
         raise UserError(
             "the table has no such column",
             columns=", ".join(unknown),
-            hint=f"it has {', '.join(n for n in schema.names if n not in META_COLUMNS)}",
+            hint=columns_hint(unknown, schema.names),
         )
     return tuple(dict.fromkeys(request.columns))
 
@@ -332,10 +333,27 @@ def named_columns(where: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
     text = str(where)
     mismatch = _mismatch(where, schema)
     if mismatch is not None:
-        raise UserError(f"the filter does not match the table: {mismatch}", where=text)
+        raise _no_match(mismatch, text, schema)
     names = tuple(n for n in schema.names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
     named = pa.schema([schema.field(name) for name in names])
     return names if names and _mismatch(where, named) is None else tuple(schema.names)
+
+
+def _no_match(mismatch: Exception, where: str, schema: pa.Schema) -> UserError:
+    """The error for an expression that Arrow refuses for rows of this schema."""
+    reason = str(mismatch).partition("\n")[0]
+    unknown = re.search(r"No match for FieldRef\.Name\((.*?)\) in ", reason)
+    if unknown:
+        return UserError(
+            "the filter names a column that the table lacks", where=where, column=unknown[1],
+            hint=columns_hint([unknown[1]], schema.names),
+        )  # fmt: skip
+    named = (f for f in schema if re.search(rf"(?<!\w){re.escape(f.name)}(?!\w)", where))
+    kinds = ", ".join(f"{field.name} is {field.type}" for field in named)
+    return UserError(
+        "the filter does not match the types of the columns", where=where, reason=reason,
+        hint=f"{kinds}: compare with values of that type" if kinds else "name a column",
+    )  # fmt: skip
 
 
 def _mismatch(where: pc.Expression, schema: pa.Schema) -> Exception | None:

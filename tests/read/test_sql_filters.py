@@ -97,7 +97,14 @@ def test_many_conditions_are_no_deep_expression() -> None:
         ("n", "is not a condition"),
         ("(n = 1) = (n = 2)", "is a condition, not a value"),
         ("day = 'x'", "not of the column's type.*literal=x.*date32"),
-        ("city = 5", "not of the column's type.*literal=5.*type=string"),
+        ("day = 5", "column=day, literal=5, type=date32.*; such as date '2026-11-21'"),
+        ("city = 5", "column=city, literal=5, type=string; write text in single quotes: '5'"),
+        ("city in (5)", "column=city, literal=5, type=string; write text in single quotes: '5'"),
+        ("n = 'many'", r"type=int32; compare with a number, or compare cast\(n as string\) with"),
+        ("n = true", "column=n, literal=True, type=int32; compare with a number"),
+        ("city = sf", "columns: n, .*; text is written in single quotes"),
+        ('city = "sf"', "double quotes mark a column; text has single ones: 'sf'"),
+        ("citi = 'sf'", r"column=citi; did you mean city\? columns: n, f, city"),
     ],
 )
 def test_text_that_cannot_be_a_filter_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UserError
+from pyhudi.near_names import columns_hint
 from pyhudi.read.skipping import float_order
 from pyhudi.read.sql.sql_literals import (
     Bound,
@@ -46,7 +47,6 @@ from pyhudi.read.sql.sql_literals import (
     scalar_of,
     states_zone,
 )
-from pyhudi.records import META_COLUMNS
 
 Filter: TypeAlias = pc.Expression | str
 """A condition on rows: an Arrow expression, or SQL text."""
@@ -117,6 +117,7 @@ class _Value:
     expression: pc.Expression | None
     kind: pa.DataType | None = None
     literal: SqlLiteral = None
+    name: str | None = None  # of a column
 
     @property
     def is_literal(self) -> bool:
@@ -364,7 +365,7 @@ class _Conversion:
                 return _never()
             expression = self.alone(left)
             kind = self.known_kind(left)
-            bound = self.bound(operator, right, kind)
+            bound = self.bound(operator, right, kind, left.name)
             return _bounded(expression, bound, kind)
         one, two = self.alike(left, right, node)
         if pt.is_floating(one[1]):
@@ -403,12 +404,14 @@ class _Conversion:
         """A number as the nearest float64."""
         return expression if kind == pa.float64() else expression.cast(pa.float64(), safe=False)
 
-    def bound(self, operator: str, value: _Value, kind: pa.DataType) -> Bound:
+    def bound(
+        self, operator: str, value: _Value, kind: pa.DataType, column: str | None = None
+    ) -> Bound:
         """A comparison of a value of a type with a literal."""
         try:
             return bound_of(operator, value.literal, kind, value.kind)  # type: ignore[arg-type]
         except (ValueError, OverflowError, pa.ArrowException):
-            return self.refuse_literal(value, kind)
+            return self.refuse_literal(value, kind, column)
 
     def tested(self, node: Any, negated: bool) -> pc.Expression:
         """`is null`, `is true` and their negations."""
@@ -441,7 +444,7 @@ class _Conversion:
         if negated and len(given) < len(items):
             return _never()  # `x not in (null, ...)` is never true
         kind = self.known_kind(value)
-        bounds = [self.bound("EQ", item, kind) for item in given]
+        bounds = [self.bound("EQ", item, kind, value.name) for item in given]
         expression = self.alone(value)
         members = float_order.members(
             expression, [b.value for b in bounds if b.value is not None], kind
@@ -734,11 +737,20 @@ class _Conversion:
             if len(found) != 1:
                 raise UserError(
                     f"the {self.noun} names a column that the table lacks", **self.stated,
-                    column=".".join(names), hint=_columns_hint(known),
+                    column=".".join(names), hint=self.unknown_hint(name, known, node),
                 )  # fmt: skip
             path.append(found[0])
             kind = kind.field(found[0]).type
-        return _Value(pc.field(*path), kind)
+        return _Value(pc.field(*path), kind, name=".".join(path))
+
+    def unknown_hint(self, name: str, known: Sequence[str], node: Any) -> str | None:
+        hint = columns_hint([name], known, has="columns:") if known else None
+        if f'"{name}"' in self.text:
+            text = name.replace("'", "''")
+            return f"double quotes mark a column; text has single ones: '{text}'; {hint}"
+        is_right = str(node.arg_key).startswith("expression")
+        is_like = hint is None or hint.startswith("did you mean")
+        return f"{hint}; text is written in single quotes" if is_right and not is_like else hint
 
     def scoped(self, names: list[str]) -> list[str]:
         """The path of a column, with its scope if the text leaves it out.  Raises UserError."""
@@ -779,18 +791,22 @@ class _Conversion:
         except (ValueError, OverflowError, pa.ArrowException):
             return self.refuse_literal(value, kind or value.kind)
 
-    def refuse_literal(self, value: _Value, kind: pa.DataType | None) -> NoReturn:
+    def refuse_literal(
+        self, value: _Value, kind: pa.DataType | None, column: str | None = None
+    ) -> NoReturn:
         raise UserError(
             f"the {self.noun} has a literal that is not of the column's type", **self.stated,
-            literal=str(value.literal)[:200], type=str(kind),
-            hint="compare with a value of that type, or cast(column as string)",
+            column=column, literal=str(value.literal)[:200], type=str(kind),
+            hint=_literal_hint(value.literal, kind, column or "column"),
         ) from None  # fmt: skip
 
     def refuse(self, node: Any, why: str = "is not supported") -> NoReturn:
         text = why if why.startswith("is ") else f"{why}, which is not supported"
         raise UserError(
             f"a part of the {self.noun} {text}", **self.stated, part=node.sql(),
-            hint="use a pyarrow.compute.Expression",
+            hint="such as: city = 'sf' and fare > 10"
+            if why == "is not a condition"
+            else "use a pyarrow.compute.Expression",
         )  # fmt: skip
 
 
@@ -809,9 +825,23 @@ def _named(name: str, known: Sequence[str]) -> list[str]:
     return [n for n in known if n == name] or [n for n in known if n.lower() == name.lower()]
 
 
-def _columns_hint(names: Sequence[str]) -> str | None:
-    listed = [name for name in names if name not in META_COLUMNS]
-    return f"columns: {', '.join(listed)}" if listed else None
+def _literal_hint(literal: SqlLiteral, kind: pa.DataType | None, column: str) -> str:
+    """How to write a value of the type."""
+    if kind is None:
+        return "compare with a value of that type"
+    if is_text(kind):
+        return f"write text in single quotes: '{str(literal)[:50]}'"
+    if pt.is_boolean(kind):
+        return f"write {column}, or not {column}"
+    if pt.is_date(kind):
+        way = "such as date '2026-11-21'"
+    elif pt.is_timestamp(kind):
+        way = "such as timestamp '2026-11-21 09:30:00'"
+    elif is_bytes(kind):
+        return "such as x'00ff'"
+    else:
+        way = "compare with a number" if _is_number(kind) else "compare with a value of that type"
+    return f"{way}, or compare cast({column} as string) with text"
 
 
 def _balanced(

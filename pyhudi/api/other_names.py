@@ -1,0 +1,103 @@
+"""Names of Delta Lake, Iceberg, hudi-rs, pandas and Spark, and what is written for them here.
+
+`unknown_name` is the AttributeError of objects of the API for a name that they lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pyhudi.near_names import near_names
+
+_SCAN: Final = "table.scan(columns, where) reads rows"
+_OPEN: Final = "pyhudi.open_table(path)"
+
+TABLE: Final[Mapping[str, str]] = {
+    "add_columns": "table.upsert(rows, schema_mode='widen') adds the columns of the rows",
+    "alter": "table.upsert(rows, schema_mode='widen') adds the columns of the rows",
+    "append": "table.insert(rows), or table.upsert(rows) by key",
+    "as_of": "table.scan(as_of='2026-11-21')",
+    "cleanup_metadata": "table.archive()",
+    "collect": "table.to_arrow()",
+    "columns": "table.schema.names",
+    "create_checkpoint": "table.archive() shortens the timeline",
+    "current_snapshot": "table.timeline.commits.last",
+    "expire_snapshots": "table.clean()",
+    "file_uris": "table.file_slices()",
+    "files": "table.file_slices()",
+    "filter": "table.scan(where=\"city = 'sf'\")",
+    "get_file_slices": "table.file_slices()",
+    "insert_into": "table.insert(rows)",
+    "inspect": "table.timeline, table.file_slices(), table.partitions()",
+    "load_as_version": "table.scan(as_of=instant); table.timeline lists instants",
+    "load_cdf": "table.changes(since=instant)",
+    "merge_into": "table.merge(rows)",
+    "name": "table.config.name",
+    "num_rows": "table.count()",
+    "optimize": "table.cluster() rewrites files, table.compact() merges logs",
+    "overwrite": "table.insert_overwrite_table(rows), or table.insert_overwrite(rows) by partition",
+    "properties": "table.config",
+    "query": "pyhudi.duckdb.sql(text)",
+    "read": "table.to_arrow(), or table.scan(columns, where)",
+    "read_snapshot": "table.to_arrow(), or table.scan(columns, where)",
+    "rows": "table.to_arrow()",
+    "select": "table.scan(columns=['id', 'fare'])",
+    "show": "table.head(10)",
+    "snapshot": "table.timeline.commits.last",
+    "snapshots": "table.timeline.commits",
+    "sql": "pyhudi.duckdb.sql(text)",
+    "to_duckdb": "pyhudi.duckdb.attach(connection, tables)",
+    "to_pyarrow_table": "table.to_arrow()",
+    "to_pylist": "table.to_arrow().to_pylist()",
+    "to_table": "table.to_arrow()",
+    "transaction": "each write is one; table.upsert(rows, publish=False) waits for table.publish()",
+    "update_schema": "table.upsert(rows, schema_mode='widen') adds the columns of the rows",
+    "vacuum": "table.clean()",
+    "version": "table.timeline.commits.last.time, or table.config.version of the format",
+    "where": "table.scan(where=\"city = 'sf'\")",
+    "write": "table.upsert(rows), table.insert(rows)",
+}
+MERGE: Final[Mapping[str, str]] = {
+    "when_matched_update_all": "when_matched_update() without arguments updates all columns",
+    "when_not_matched_insert_all": "when_not_matched_insert() without arguments inserts whole rows",
+}
+PACKAGE: Final[Mapping[str, str]] = {
+    "Catalog": "pyhudi.open_table('hive://host:9083/db.table')",
+    "DeltaTable": _OPEN,
+    "HudiTable": _OPEN,
+    "HudiTableBuilder": _OPEN,
+    "append": "pyhudi.open_table(path).insert(rows)",
+    "connect": _OPEN,
+    "create": "pyhudi.create_table(path, schema, record_key=...)",
+    "delete": "pyhudi.open_table(path).delete(keys=...)",
+    "insert": "pyhudi.open_table(path).insert(rows)",
+    "load_catalog": "pyhudi.open_table('hive://host:9083/db.table')",
+    "load_table": _OPEN,
+    "open": _OPEN,
+    "query": "pyhudi.duckdb.sql(text)",
+    "read_parquet": "pyhudi.read(path)",
+    "read_table": "pyhudi.read(path)",
+    "scan": "pyhudi.read(path, columns, where)",
+    "sql": "pyhudi.duckdb.sql(text)",
+    "write_deltalake": "pyhudi.upsert(path, rows, record_key=...)",
+    "write_hudi": "pyhudi.upsert(path, rows, record_key=...)",
+    "write_table": "pyhudi.upsert(path, rows, record_key=...)",
+}
+
+
+def unknown_name(
+    owner: str, name: str, known: Iterable[str], others: Mapping[str, str]
+) -> AttributeError:
+    """The error for a name that an object or module lacks.  others: what to write for names of
+    other packages, which may be in camel case."""
+    text = f"{owner} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(text)
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    for spelling in (name, snake):
+        if spelling in others:
+            return AttributeError(f"{text}; {others[spelling]}")
+    public = [one for one in known if not one.startswith("_")]
+    near = [snake] if snake in public else near_names(name, public)
+    return AttributeError(f"{text}; did you mean {near[0]}?" if near else text)

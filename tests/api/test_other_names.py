@@ -1,0 +1,56 @@
+"""Names of other packages lead to the name that is used here."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.api.other_names import MERGE, PACKAGE, TABLE
+
+ROWS = pa.table({"id": ["a"], "fare": [1.0]})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pyhudi.Table:
+    return pyhudi.create_table(tmp_path / "t", ROWS.schema, record_key="id")
+
+
+def test_every_hint_names_what_exists(table: pyhudi.Table) -> None:
+    merge = table.merge(ROWS)
+    for others, owner in ((TABLE, table), (MERGE, merge), (PACKAGE, pyhudi)):
+        for name, hint in others.items():
+            with pytest.raises(AttributeError, match=re.escape(f"{name!r}; {hint}")):
+                getattr(owner, name)
+            for verb in re.findall(r"\btable\.(\w+)", hint):
+                assert hasattr(table, verb), hint
+            for verb in re.findall(r"\bpyhudi\.(\w+)", hint):
+                assert hasattr(pyhudi, verb) or verb == "duckdb", hint
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("upserts", "upsert"), ("to_panda", "to_pandas"), ("Scan", "scan"),
+        ("bulkInsert", "bulk_insert"), ("comapct", "compact"),
+    ],
+)  # fmt: skip
+def test_a_misspelled_name_names_the_right_one(table: pyhudi.Table, name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"did you mean {meant}\\?"):
+        getattr(table, name)
+
+
+def test_camel_case_is_understood(table: pyhudi.Table) -> None:
+    with pytest.raises(AttributeError, match=r"when_matched_update\(\) without arguments"):
+        table.merge(ROWS).whenMatchedUpdateAll()  # type: ignore[attr-defined]
+
+
+def test_private_names_have_no_hint(table: pyhudi.Table) -> None:
+    with pytest.raises(AttributeError) as raised:
+        _ = table._repr_png_  # type: ignore[attr-defined]
+    assert str(raised.value) == "a Table has no attribute '_repr_png_'"
+    assert pickle.loads(pickle.dumps(table)).path == table.path
