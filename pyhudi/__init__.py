@@ -7,6 +7,7 @@ Names are loaded on first use, to keep `import pyhudi` fast.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from pyhudi.errors import CatalogError as CatalogError
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pyhudi._native import BloomFilter as BloomFilter
     from pyhudi._native import HFileReader as HFileReader
     from pyhudi._native import HFileWriter as HFileWriter
+    from pyhudi.api.path_calls import read as read
+    from pyhudi.api.path_calls import upsert as upsert
     from pyhudi.api.table import Table as Table
     from pyhudi.api.table import create_table as create_table
     from pyhudi.api.table import doctor as doctor
@@ -66,6 +69,7 @@ _HOMES: Final = {
     "open_table": "pyhudi.api.table",
     "register_hash": "pyhudi.metadata.record_index.hash_functions",
     "repair": "pyhudi.api.table",
+    "upsert": "pyhudi.api.path_calls",
 }
 """The module of each name that is loaded on first use."""
 
@@ -73,15 +77,31 @@ _HOMES: Final = {
 _ERRORS: Final = tuple(name for name in globals() if name.endswith("Error"))
 
 
+class _ReadPackage(ModuleType):
+    """The package `pyhudi.read`, which is also the function of this name."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return import_module("pyhudi.api.path_calls").read(*arguments, **named)
+
+
+import_module("pyhudi.read").__class__ = _ReadPackage
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")
+        raise _unknown(name)
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value
+
+
+def _unknown(name: str) -> AttributeError:
+    names = import_module("pyhudi.api.other_names")
+    found: AttributeError = names.unknown_name("module 'pyhudi'", name, __dir__(), names.PACKAGE)
+    return found
 
 
 def _version() -> str:
@@ -94,4 +114,4 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_ERRORS, "errors"})
+    return sorted({*_HOMES, *_ERRORS, "errors", "read"})

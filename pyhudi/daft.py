@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.snapshot_parts import snapshot_parts
 from pyhudi.libraries import load_library
@@ -32,7 +33,7 @@ def read(
     *,
     where: Filter | None = None,
     as_of: PointInTime | None = None,
-    mode: str = "snapshot",
+    mode: ScanModeName = "snapshot",
     with_meta: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:

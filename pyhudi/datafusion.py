@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.snapshot_parts import (
     CutFile,
@@ -47,7 +48,7 @@ def register(
     name: str | None = None,
     *,
     as_of: PointInTime | None = None,
-    mode: str = "snapshot",
+    mode: ScanModeName = "snapshot",
     with_meta: bool = False,
     reader: str = "auto",
     storage_options: Mapping[str, Any] | None = None,

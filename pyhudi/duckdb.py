@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.snapshot_parts import CutFile, SnapshotParts, is_native, snapshot_parts
 from pyhudi.engines.table_calls import TableCall, identifier, with_views
@@ -47,7 +48,7 @@ def attach(
     name: str | None = None,
     *,
     as_of: PointInTime | None = None,
-    mode: str = "snapshot",
+    mode: ScanModeName = "snapshot",
     with_meta: bool = False,
     reader: str = "auto",
     storage_options: Mapping[str, Any] | None = None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.api.table import Table, open_table
 from pyhudi.engines.polars_filter import arrow_filter
 from pyhudi.engines.snapshot_parts import (
@@ -44,7 +45,7 @@ def scan(
     table: Table | str | os.PathLike[str],
     *,
     as_of: PointInTime | None = None,
-    mode: str = "snapshot",
+    mode: ScanModeName = "snapshot",
     with_meta: bool = False,
     reader: str = "auto",
     storage_options: Mapping[str, Any] | None = None,

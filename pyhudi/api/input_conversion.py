@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -15,8 +16,20 @@ from pyhudi.keygen.generators import KeyRule, partition_paths, record_keys
 from pyhudi.options import HollowCommitPolicy, IndexKind, Layout, Options, SchemaMode
 from pyhudi.read.scan_plan import ScanMode
 from pyhudi.read.sql.sql_filter import Filter
+from pyhudi.records import without_meta
 from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.write.input.batch import KeyRows, Rows, StreamRows, TableRows
+
+_INDEX = re.compile(r"__index_level_\d+__")
+"""The column of a pandas index without a name, which is not a column of the rows."""
+
+TableTypeName: TypeAlias = Literal["cow", "mor", "COPY_ON_WRITE", "MERGE_ON_READ"]
+IndexName: TypeAlias = Literal[
+    "record", "partitioned_record", "bloom", "global_bloom", "simple", "global_simple", "bucket",
+    "rocksdb", "hbase", "elastic",
+]  # fmt: skip
+SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
+ScanModeName: TypeAlias = Literal["snapshot", "read_optimized"]
 
 _TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ} | {
     kind.value.lower(): kind for kind in TableType
@@ -24,16 +37,21 @@ _TYPES = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ} | {
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
-    """A pyarrow schema from one, or from anything with `__arrow_c_schema__`."""
+    """A pyarrow schema from one, from anything with `__arrow_c_schema__`, or from rows, which stay
+    unread unless they are a stream that has no schema apart from them.  Without meta columns."""
     if isinstance(schema, pa.Schema):
         return schema
     if hasattr(schema, "__arrow_c_schema__"):
-        return pa.schema(schema)
-    raise UserError(
-        "not a schema",
-        type=type(schema).__name__,
-        hint="pass a pyarrow.Schema, such as rows.schema",
-    )
+        found = pa.schema(schema)
+    elif hasattr(schema, "__arrow_c_stream__"):
+        found = pa.RecordBatchReader.from_stream(schema).schema
+    elif hasattr(schema, "collect_schema") and hasattr(schema, "limit"):  # a polars LazyFrame
+        found = arrow_schema(schema.limit(0).collect())
+    else:
+        hint = _rows_hint(schema).replace("(rows)", "(rows), or its schema")
+        raise UserError("not a schema or rows", type=type(schema).__name__, hint=hint)
+    names = [name for name in without_meta(found).names if not _INDEX.fullmatch(name)]
+    return pa.schema([found.field(name) for name in names])
 
 
 def arrow_table(rows: Any) -> pa.Table:
@@ -45,7 +63,9 @@ def arrow_table(rows: Any) -> pa.Table:
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        return pa.table(rows)
+        found = pa.table(rows)
+        unnamed = [name for name in found.column_names if _INDEX.fullmatch(name)]
+        return found.drop_columns(unnamed) if unnamed else found
     if hasattr(rows, "collect_schema") and hasattr(rows, "collect"):  # a polars LazyFrame
         return arrow_table(rows.collect())
     raise UserError("rows must be Arrow data", type=type(rows).__name__, hint=_rows_hint(rows))
@@ -122,6 +142,11 @@ def table_type_of(text: str) -> TableType:
     if kind is None:
         raise UserError("unknown table type", table_type=text, hint="use 'cow' or 'mor'")
     return kind
+
+
+def table_type_name(text: str | None) -> TableTypeName:
+    """The argument for a table type as options name it; None: the default."""
+    return "mor" if text and table_type_of(text) is TableType.MERGE_ON_READ else "cow"
 
 
 def with_clustering_arguments(

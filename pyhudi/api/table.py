@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyhudi.api import other_names
 from pyhudi.api.catalog_methods import CatalogVerbs
 from pyhudi.api.health_methods import CareVerbs
 from pyhudi.api.index_methods import TableIndex
 from pyhudi.api.input_conversion import (
+    IndexName,
+    ScanModeName,
+    TableTypeName,
     arrow_schema,
     hollow_commit_policy,
     index_of,
@@ -25,6 +29,7 @@ from pyhudi.api.input_conversion import (
     text_of,
 )
 from pyhudi.api.option_consistency import agreed, check_function, with_merge, with_version
+from pyhudi.api.other_names import unknown_name
 from pyhudi.api.row_methods import RowVerbs
 from pyhudi.api.service_methods import ServiceVerbs
 from pyhudi.api.write_methods import WritingVerbs
@@ -39,7 +44,7 @@ from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
 from pyhudi.keygen.table_key_rule import rule_of
 from pyhudi.markup import card_html, facts_html
 from pyhudi.merge.merge_rules import MergeFunction
-from pyhudi.operations.create import create
+from pyhudi.operations.create import check_empty, create
 from pyhudi.options import Options, parse_options
 from pyhudi.read.changes.cdc import capture_rows
 from pyhudi.read.changes.incremental import check_range
@@ -97,18 +102,20 @@ def create_table(
     record_key: str | Sequence[str],
     partition_by: PartitionBy = (),
     ordering: str | Sequence[str] | None = None,
-    table_type: str = "cow",
-    index: str = "record",
+    table_type: TableTypeName = "cow",
+    index: IndexName = "record",
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
     merge: MergeFunction | None = None,
     version: int | None = None,
+    other_files: bool = False,
 ) -> Table:
     """A new, empty table.
 
-    schema: pyarrow.Schema or anything with `__arrow_c_schema__`.  partition_by: columns, with
+    schema: pyarrow.Schema, anything with `__arrow_c_schema__`, or rows (pyarrow, polars, pandas,
+    DuckDB), which give their columns only: `upsert` writes them.  partition_by: columns, with
     TimestampPartition for levels made of times; PythonKeys for custom paths.
     ordering: columns whose greater value wins (event time); None: the later write wins.
     table_type: "cow" or "mor".  name: defaults to the last component of the path.
@@ -120,9 +127,12 @@ def create_table(
     stores the function's name; writes and log merges must be given the function again.
     version: of the table's format, 6 (the default), 8 or 9; docs/compatibility.md says who reads
     which.  "partitioned_record" needs version 9, which is then the default.
+    other_files: create it although its folder holds other files.
     Raises UserError (the table already exists, invalid arguments), SchemaError, OptionError.
     """
     fs = locate(path, storage_options=storage_options)
+    if not other_files:
+        check_empty(fs)
     functions = partition_by if isinstance(partition_by, PythonKeys) else None
     parsed = with_version(with_merge(parse_options(options), merge), version)
     fields, parsed = partitioned(parsed, partition_by)
@@ -255,7 +265,7 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         where: Filter | None = None,
         *,
         as_of: PointInTime | None = None,
-        mode: str = "snapshot",
+        mode: ScanModeName = "snapshot",
         with_meta: bool = True,
     ) -> Scan:
         """Rows of a snapshot.
@@ -472,6 +482,11 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.scan().__arrow_c_stream__(requested_schema)
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_name("a Table", name, dir(type(self)), other_names.TABLE)
 
     def __repr__(self) -> str:
         return f"Table({self._fs.url!r})"

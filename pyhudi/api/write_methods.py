@@ -8,7 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.api.ingest_methods import IngestVerbs
-from pyhudi.api.input_conversion import incoming_rows, names_of, schema_mode_of, selected_columns
+from pyhudi.api.input_conversion import (
+    SchemaModeName,
+    incoming_rows,
+    names_of,
+    schema_mode_of,
+    selected_columns,
+)
 from pyhudi.api.merge_builder import TableMerge
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import UserError
@@ -51,7 +57,7 @@ class WritingVerbs(IngestVerbs):
         skip_unchanged: bool = False,
         dry_run: bool = False,
         publish: bool = True,
-        schema_mode: str | None = None,
+        schema_mode: SchemaModeName | None = None,
     ) -> WriteReport:
         """Insert rows with new keys; merge the others with the stored records.
 
@@ -83,7 +89,7 @@ class WritingVerbs(IngestVerbs):
         *,
         dry_run: bool = False,
         publish: bool = True,
-        schema_mode: str | None = None,
+        schema_mode: SchemaModeName | None = None,
     ) -> WriteReport:
         """Add rows without looking up their keys: existing keys become duplicates.
 
@@ -104,7 +110,7 @@ class WritingVerbs(IngestVerbs):
         *,
         dry_run: bool = False,
         publish: bool = True,
-        schema_mode: str | None = None,
+        schema_mode: SchemaModeName | None = None,
     ) -> WriteReport:
         """`insert` into new file groups only: fastest for large loads."""
         return self._write(
@@ -121,7 +127,7 @@ class WritingVerbs(IngestVerbs):
         *,
         dry_run: bool = False,
         publish: bool = True,
-        schema_mode: str | None = None,
+        schema_mode: SchemaModeName | None = None,
     ) -> WriteReport:
         """Replace all partitions that the rows belong to.
 
@@ -149,7 +155,7 @@ class WritingVerbs(IngestVerbs):
         *,
         dry_run: bool = False,
         publish: bool = True,
-        schema_mode: str | None = None,
+        schema_mode: SchemaModeName | None = None,
     ) -> WriteReport:
         """Replace all rows of the table; an empty batch empties it."""
         return self._write(
@@ -331,7 +337,7 @@ class WritingVerbs(IngestVerbs):
         partitions: tuple[str, ...] = (),
         skip_unchanged: bool = False,
         publish: bool = True,
-        schema_mode: str | None = None,
+        schema_mode: SchemaModeName | None = None,
         finds: Callable[[TableState], Rows] | None = None,
         merge: ConditionalMerge | None = None,
         advance: SourceAdvance | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.cli.command import Answer, Call, command
 from pyhudi.cli.row_output import FORMATS, write_rows
 from pyhudi.cli.values import COUNT, name_of
@@ -48,7 +49,7 @@ def show(
     selected: tuple[str, ...],
     where: str | None,
     as_of: str | None,
-    mode: str,
+    mode: ScanModeName,
     meta: bool,
     **printing: Any,
 ) -> Any:

@@ -14,6 +14,7 @@ from pyhudi.cli.values import COUNT, Settings, columns_option, name_of, setting
 from pyhudi.errors import UserError
 from pyhudi.filenames import PROPERTIES
 from pyhudi.ingest.files.formats import FORMATS, FileFormat, file_facts
+from pyhudi.operations.create import check_empty
 from pyhudi.operations.drop_table import drop_table
 from pyhudi.operations.table_properties import set_properties
 from pyhudi.records import META_COLUMNS
@@ -44,6 +45,8 @@ from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
     "--version", type=COUNT, default=DEFAULT_TABLE_VERSION, show_default=True,
     help="Version of the table's format: 6, 8 or 9.",
 )  # fmt: skip
+@click.option("--other-files", is_flag=True,
+              help="Create it although its folder holds other files.")  # fmt: skip
 def table_create(
     call: Call, like: str, form: str | None, table_name: str | None, **definition: Any
 ) -> Any:
@@ -72,6 +75,8 @@ def _trial(call: Call, definition: dict[str, Any]) -> pyhudi.Table:
     """The table in the memory of this process: checks the definition, changes nothing."""
     if call.store.exists(PROPERTIES):
         raise UserError("a table already exists here", path=call.path)
+    if not definition["other_files"]:
+        check_empty(call.store)
     name = call.path.rstrip("/").rsplit("/", 1)[-1] or "table"
     return pyhudi.create_table(f"memory://dry-run-{uuid4()}/{name}", **definition)
 

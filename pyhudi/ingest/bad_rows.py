@@ -93,7 +93,7 @@ class ErrorTable:
         try:
             return create_table(
                 self.path, ERROR_ROWS, record_key=["target", "position"],
-                storage_options=self.storage_options,
+                storage_options=self.storage_options, other_files=True,
             )  # fmt: skip
         except UserError:
             return open_table(self.path, storage_options=self.storage_options)

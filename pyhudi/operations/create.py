@@ -45,3 +45,15 @@ def create(fs: FileSystem, table: NewTable, engine: Engine = LOCAL) -> TableConf
         if by_partition:
             config = create_partitioned(fs, config, Timeline())
         return with_facts(fs, config, table.options, engine)
+
+
+def check_empty(fs: FileSystem) -> None:
+    """Raise UserError for a folder with files that are not of a table."""
+    names = [info.name for info in fs.children()]
+    others = [name for name in names if not name.startswith((".", "_"))]
+    if others and HOODIE not in names:
+        raise UserError(
+            "the folder of the new table holds other files", path=fs.url,
+            files=", ".join(sorted(others)[:3]),
+            hint="choose another path, or create_table(..., other_files=True)",
+        )  # fmt: skip

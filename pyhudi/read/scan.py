@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,10 @@ from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, p
 from pyhudi.read.skipping.predicates import both
 from pyhudi.read.table_snapshot import TableState, read_current
 
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
 
 class ArrowRows:
     """Rows in the formats of other libraries, for classes with `to_arrow`."""
@@ -30,18 +34,25 @@ class ArrowRows:
     def to_arrow(self) -> pa.Table:
         raise NotImplementedError
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """All rows as a pandas DataFrame; options as for `pyarrow.Table.to_pandas`."""
         load_library("pandas", extra="pandas", needed_for="to_pandas")
         return self.to_arrow().to_pandas(**options)
 
-    def to_polars(self, *, lazy: bool = False) -> Any:
+    @overload
+    def to_polars(self, *, lazy: Literal[False] = False) -> polars.DataFrame: ...
+    @overload
+    def to_polars(self, *, lazy: bool) -> polars.DataFrame | polars.LazyFrame: ...
+    def to_polars(self, *, lazy: bool = False) -> polars.DataFrame | polars.LazyFrame:
         """All rows as a polars DataFrame, or a LazyFrame of the current snapshot, which reads only
         what a query needs: polars pushes columns and filters down to the scan."""
-        polars = load_library("polars", extra="polars", needed_for="to_polars")
-        if lazy:
-            return polars.scan_pyarrow_dataset(self._lazy().to_pyarrow_dataset())
-        return polars.DataFrame(self.to_arrow())
+        library = load_library("polars", extra="polars", needed_for="to_polars")
+        found: polars.DataFrame | polars.LazyFrame = (
+            library.scan_pyarrow_dataset(self._lazy().to_pyarrow_dataset())
+            if lazy
+            else library.DataFrame(self.to_arrow())
+        )
+        return found
 
     def to_dask(self, **options: Any) -> Any:
         """The rows of the current snapshot as a Dask DataFrame, a partition for each file slice.

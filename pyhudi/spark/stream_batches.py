@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
+from pyhudi.api.input_conversion import IndexName, TableTypeName
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.options import parse_options
 from pyhudi.spark.frames import is_connect
@@ -27,8 +28,8 @@ def foreach_batch(
     record_key: str | Sequence[str] | None = None,
     partition_by: str | Sequence[str] = (),
     ordering: str | Sequence[str] | None = None,
-    table_type: str = "cow",
-    index: str = "record",
+    table_type: TableTypeName = "cow",
+    index: IndexName = "record",
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,

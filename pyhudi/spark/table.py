@@ -11,7 +11,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructType
 
 from pyhudi.api import table as api
-from pyhudi.api.input_conversion import keys_to_delete, selected_columns
+from pyhudi.api.input_conversion import (
+    IndexName,
+    ScanModeName,
+    SchemaModeName,
+    TableTypeName,
+    keys_to_delete,
+    selected_columns,
+)
 from pyhudi.api.option_consistency import agreed, check_function, with_merge
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
@@ -69,13 +76,14 @@ def create_table(
     record_key: str | Sequence[str],
     partition_by: PartitionBy = (),
     ordering: str | Sequence[str] | None = None,
-    table_type: str = "cow",
-    index: str = "record",
+    table_type: TableTypeName = "cow",
+    index: IndexName = "record",
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     merge: MergeFunction | None = None,
     version: int | None = None,
+    other_files: bool = False,
 ) -> SparkTable:
     """A new, empty table; see `pyhudi.create_table`.
 
@@ -102,6 +110,7 @@ def create_table(
         storage_options=storage_options,
         merge=merge,
         version=version,
+        other_files=other_files,
     )
     return open_table(spark, path, options=options, storage_options=storage_options, merge=merge)
 
@@ -113,13 +122,13 @@ def upsert(
     record_key: str | Sequence[str] | None = None,
     partition_by: PartitionBy = (),
     ordering: str | Sequence[str] | None = None,
-    table_type: str = "cow",
-    index: str = "record",
+    table_type: TableTypeName = "cow",
+    index: IndexName = "record",
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    schema_mode: str | None = None,
+    schema_mode: SchemaModeName | None = None,
 ) -> WriteReport:
     """Upsert a DataFrame into the table at `path`; create the table if it does not exist.
 
@@ -147,7 +156,7 @@ def read(
     where: Filter | Column | None = None,
     *,
     as_of: PointInTime | None = None,
-    mode: str = "snapshot",
+    mode: ScanModeName = "snapshot",
     with_meta: bool = True,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -199,7 +208,7 @@ class SparkTable(api.Table):
         where: Filter | Column | None = None,
         *,
         as_of: PointInTime | None = None,
-        mode: str = "snapshot",
+        mode: ScanModeName = "snapshot",
         with_meta: bool = True,
     ) -> DataFrame:
         """Rows of a snapshot; arguments as for `pyhudi.Table.scan`.
@@ -252,7 +261,7 @@ class SparkTable(api.Table):
         where: Filter | None = None,
         *,
         as_of: PointInTime | None = None,
-        mode: str = "snapshot",
+        mode: ScanModeName = "snapshot",
         since: PointInTime | None = None,
         until: PointInTime | None = None,
     ) -> SparkScanPlan:

@@ -1,6 +1,6 @@
 """Resolution of a path or a URL to a FileSystem with that root.
 
-/data/trips, data/trips, Path("data/trips"), file:///data/trips    the local disk
+/data/trips, data/trips, ~/trips, Path("trips"), file:///data/trips    the local disk
 memory://trips                                                     this process's memory
 s3://bucket/trips, gs://bucket/trips, abfs://container@account...  object stores
 hdfs://host:port/trips, webhdfs://host:port/trips                  HDFS
@@ -39,7 +39,7 @@ def locate(
         raise UserError("the path of a table must not be empty")
     scheme, separator, rest = text.partition(":")
     if not separator or len(scheme) == 1 or not scheme.isalnum():
-        return LocalFileSystem(text)
+        return LocalFileSystem(os.path.expanduser(text))
     if scheme == "file":
         return LocalFileSystem(unquote(urlsplit(text).path))
     if scheme == "memory":

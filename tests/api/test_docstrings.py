@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api import merge_builder, row_methods, table, write_methods
+from pyhudi.api import merge_builder, path_calls, row_methods, table, write_methods
 
 NAMES = itertools.count()
-MODULES = (table, row_methods, write_methods, merge_builder)
+MODULES = (path_calls, table, row_methods, write_methods, merge_builder)
 METHODS = ("upsert", "insert", "update", "delete", "merge", "scan", "changes", "diff", "history",
            "lookup", "fetch", "count")  # fmt: skip
 """Methods that must have an example."""

@@ -68,7 +68,7 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "record_key": (("nowhere", USAGE), ("", USAGE)),
     "partition_by": (("nowhere", USAGE), ("", USAGE)),
     "ordering": (("nowhere", USAGE), ("", USAGE)),
-    "like": (("missing", USAGE), ("folder", USAGE), ("text.txt", FAILURE), ("empty", FAILURE)),
+    "like": (("missing", USAGE), ("folder", USAGE), ("text.txt", USAGE), ("empty", USAGE)),
     "index": (("nope", USAGE), ("", USAGE)),
     "index_name": (("nope", USAGE), ("", USAGE), ("files", USAGE)),
     "columns": (("id", USAGE), ("", USAGE)),

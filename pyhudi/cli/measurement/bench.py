@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import pyhudi
+from pyhudi.api.input_conversion import TableTypeName
 from pyhudi.cli.command import Answer, Call, command
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.operations.drop_table import drop_table
@@ -57,7 +58,7 @@ def bench_rows(first: int, count: int, *, ts: int) -> pa.RecordBatch:
               help="Time for all steps, about.")  # fmt: skip
 @click.option("--type", "table_type", type=click.Choice(["cow", "mor"]), default="cow",
               show_default=True, help="The type of the table.")  # fmt: skip
-def bench(call: Call, rows: int, seconds: int, table_type: str) -> Any:
+def bench(call: Call, rows: int, seconds: int, table_type: TableTypeName) -> Any:
     """Measure load, upsert, look-up and scan with a new table at PATH, which is deleted at the end.
 
     PATH must not exist. The figures are those of this machine, of the store at PATH, and of the

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.api.health_methods import TableServices
+from pyhudi.api.input_conversion import table_type_name
 from pyhudi.api.option_consistency import agreed
 from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.engine import Engine
@@ -143,17 +144,17 @@ class IngestTarget:
     def _create(self, schema: pa.Schema) -> Table:
         self.check()
         request = self._request
-        kind = self.table_type or request.table_type or "cow"
         self._table = create_table(
             self.location,
             without_meta(self.new_schema or schema),
             record_key=request.record_key,
             partition_by=request.partition_by or (),
             ordering=request.ordering or None,
-            table_type={"COPY_ON_WRITE": "cow", "MERGE_ON_READ": "mor"}.get(kind, kind),
+            table_type=table_type_name(self.table_type or request.table_type),
             name=self.name,
             options=self.options,
             storage_options=self.storage_options,
             engine=self.engine,
+            other_files=True,  # as Apache Hudi
         )
         return self._table

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.api import table as api
-from pyhudi.api.input_conversion import table_name
+from pyhudi.api.input_conversion import table_name, table_type_name
 from pyhudi.api.option_consistency import agreed
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
@@ -253,10 +253,11 @@ def _create(path: str, settings: SaveRequest, schema: pa.Schema) -> TableConfig:
         record_key=request.record_key,
         partition_by=request.partition_by or (),
         ordering=request.ordering,
-        table_type=request.table_type or "cow",
+        table_type=table_type_name(request.table_type),
         name=request.name or table_name(settings.path),
         options={name: value for name, value in settings.hoodie.items() if name not in _OF_READS},
         storage_options=settings.storage,
+        other_files=True,  # as Apache Hudi
     )
     return table.config
 
