@@ -1,12 +1,13 @@
 """Availability of the snapshots of old instants.
 
 Cleaning deletes old slices.  The snapshot at Q has expired if, for some file group, the slice a
-reader at Q would see is among the deleted ones and the group had not been replaced at Q.
+reader at Q would see is among the deleted ones and the group had not been replaced at Q.  A pending
+clean runs as planned: what needs its files later must not begin (`check_not_going`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime, Positi
 from pyhudi.table.file_group_view import FileSlice, TableView, Visibility
 from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.cleaning import CleanPlan
+from pyhudi.timeline.timeline import Timeline
 
 
 def check_reached(
@@ -61,7 +65,7 @@ def check_not_expired(
 
     state: the current one.  moment, limit, view: the table of the reader.  groups: the requested
     file groups (None: all).  pruned: partitions left out of the view.  Reads the metadata of
-    cleans, including archived ones.
+    cleans, including archived ones, and the plans of those that run.
     """
     sees = view.visibility.sees
     until = None if moment.past is None else moment.past.position
@@ -99,12 +103,7 @@ def check_not_cleaned(
         return
     assert moment.past is not None or limit is not None
     until = Position(limit or "") if moment.past is None else moment.past.position
-    cleaned = {
-        (partition, path.rsplit("/", 1)[-1])
-        for record in _clean_records(state, until)
-        for partition, part in (record.get("partitionMetadata") or {}).items()
-        for path in part.get("successDeleteFiles") or ()
-    }
+    cleaned = {(partition, name) for partition, name, _ in _deleted_files(state, until)}
     for file_slice in slices:
         if file_slice.base and (file_slice.partition, str(file_slice.base.name)) in cleaned:
             raise SnapshotExpiredError(
@@ -116,17 +115,42 @@ def check_not_cleaned(
             )
 
 
+def check_not_going(
+    log: TimelineLog,
+    timeline: Timeline,
+    instant: InstantTime,
+    files: Mapping[str, Collection[str]],
+) -> None:
+    """Raise UserError if a pending clean deletes files of the snapshot at `instant`.
+
+    files: names by partition.
+    """
+    for clean in timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
+        deleted = log.plan(clean, CleanPlan.from_record).files
+        for partition, names in files.items():
+            if not set(names).isdisjoint(deleted.get(partition, ())):
+                raise UserError(
+                    "a planned clean deletes files of this snapshot",
+                    instant=instant,
+                    clean=clean.time,
+                    partition=partition,
+                    hint="run clean, then use a later commit",
+                )
+
+
 @dataclass(slots=True)
 class _Cleaned:
-    """Of the files of a group that were deleted and that a reader sees: the newest slice, and the
-    latest completion of a log that belongs to the slice before it (layout 2)."""
+    """Of the files of a group that were deleted and that a reader sees: the newest slice, the
+    newest one that a running clean may have deleted in part, and the latest completion of a log
+    that belongs to the slice before it (layout 2)."""
 
     slice: InstantTime = BEFORE_ALL_INSTANTS
+    going: InstantTime = BEFORE_ALL_INSTANTS
     logged: InstantTime = BEFORE_ALL_INSTANTS
 
     def is_missing(self, newest: FileSlice) -> bool:
         """Whether some of the files were of the newest slice, or of a newer one."""
-        if newest.instant < self.slice:
+        if newest.instant < self.slice or newest.instant <= self.going:
             return True
         is_logged = self.logged > BEFORE_ALL_INSTANTS
         return is_logged and (newest.base is None or newest.base.name.instant <= self.logged)
@@ -139,19 +163,30 @@ def _cleaned_slices(
     found: dict[FileGroupId, _Cleaned] = {}
     by_slice = state.log.layout.logs_name_slices
     done: dict[InstantTime, InstantTime] = {}
+    for partition, file, is_running in _deleted_files(state, until):
+        name = parse_data_file(file)
+        if name is None or not sees(name.instant):
+            continue
+        of = found.setdefault(FileGroupId(partition, name.file_id), _Cleaned())
+        if isinstance(name, BaseFileName) or by_slice:
+            of.slice = max(of.slice, name.instant)
+            of.going = max(of.going, name.instant) if is_running else of.going
+        elif not name.is_cdc:
+            done = done or {i.time: InstantTime(i.position) for i in state.commits}
+            of.logged = max(of.logged, done.get(name.instant, name.instant))
+    return found
+
+
+def _deleted_files(state: TableState, until: Position | None) -> Iterator[tuple[str, str, bool]]:
+    """Partitions and names of files that cleans have deleted, or that a running one deletes, and
+    whether it is running."""
     for record in _clean_records(state, until):
         for partition, part in (record.get("partitionMetadata") or {}).items():
             for path in part.get("successDeleteFiles") or ():
-                name = parse_data_file(path.rsplit("/", 1)[-1])
-                if name is None or not sees(name.instant):
-                    continue
-                of = found.setdefault(FileGroupId(partition, name.file_id), _Cleaned())
-                if isinstance(name, BaseFileName) or by_slice:
-                    of.slice = max(of.slice, name.instant)
-                elif not name.is_cdc:
-                    done = done or {i.time: InstantTime(i.position) for i in state.commits}
-                    of.logged = max(of.logged, done.get(name.instant, name.instant))
-    return found
+                yield partition, path.rsplit("/", 1)[-1], False
+    for running in state.timeline.where({Action.CLEAN}, State.INFLIGHT):
+        for partition, names in state.log.plan(running, CleanPlan.from_record).files.items():
+            yield from ((partition, name, True) for name in names)
 
 
 def _clean_records(state: TableState, until: Position | None) -> Iterator[Mapping[str, Any]]:

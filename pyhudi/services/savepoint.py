@@ -19,7 +19,7 @@ from typing import Any
 from pyhudi.errors import UserError
 from pyhudi.planning.cleaning import file_names
 from pyhudi.read.positions import moment_at
-from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.snapshot_availability import check_not_expired, check_not_going
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
@@ -27,7 +27,6 @@ from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.timeline.undo_payloads import SAVEPOINT_METADATA
@@ -88,7 +87,7 @@ def _planned(
     view = moment.view(limit=limit)
     check_not_expired(state, moment, view, limit)
     files = file_names(view.latest_slices())
-    check_not_going(state, commit.time, files)
+    check_not_going(state.log, timeline, commit.time, files)
     record = {
         "savepointedBy": "",
         "savepointedAt": round(system_clock().timestamp() * 1000),
@@ -150,26 +149,6 @@ def _commit_at(timeline: Timeline, instant: InstantTime | None) -> Instant:
         oldest=commits.first and commits.first.time,
         newest=commits.last and commits.last.time,
     )
-
-
-def check_not_going(
-    state: TableState, instant: InstantTime, files: Mapping[str, tuple[str, ...]]
-) -> None:
-    """Raise UserError if a pending clean deletes files of the snapshot at `instant`.
-
-    A pending clean runs as planned.  files: names by partition.
-    """
-    for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
-        deleted = state.log.plan(clean, CleanPlan.from_record).files
-        for partition, names in files.items():
-            if not set(names).isdisjoint(deleted.get(partition, ())):
-                raise UserError(
-                    "a planned clean deletes files of this snapshot",
-                    instant=instant,
-                    clean=clean.time,
-                    partition=partition,
-                    hint="run clean, then use a later commit",
-                )
 
 
 def _described(time: str, record: Mapping[str, Any]) -> Savepoint:

@@ -29,11 +29,10 @@ from pyhudi.read.positions import (
     pending_of,
     snapshot_now,
 )
-from pyhudi.read.snapshot_availability import check_not_expired
+from pyhudi.read.snapshot_availability import check_not_expired, check_not_going
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
-from pyhudi.services.savepoint import check_not_going
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.timeline.instant import Instant, file_name
 from pyhudi.transaction.heartbeat import Beat, is_alive
@@ -103,7 +102,8 @@ def place_pin(state: TableState, as_of: PointInTime | None, options: WriteOption
     moment, limit = moment_at(state, instant)
     view = moment.view(limit=limit)
     check_not_expired(state, moment, view, limit)
-    check_not_going(state, InstantTime(instant), file_names(view.latest_slices()))
+    files = file_names(view.latest_slices())
+    check_not_going(state.log, state.timeline, InstantTime(instant), files)
     facts = {
         "reader": f"{socket.gethostname()} {os.getpid()}",
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
