@@ -265,10 +265,13 @@ class Simulation:
                 try:
                     finish(change.after)
                 except UserError as in_use:  # what it advises must do
-                    if "delete the savepoints" not in str(in_use):
+                    if "delete the savepoints" in str(in_use):
+                        for saved in table.savepoints():
+                            table.delete_savepoint(str(saved.instant))
+                    elif "run table.cluster()" in str(in_use):
+                        table.cluster()
+                    else:
                         raise
-                    for saved in table.savepoints():
-                        table.delete_savepoint(str(saved.instant))
                     finish(change.after)
             try:
                 report = table.upsert(rows([0, 1], "last"))
