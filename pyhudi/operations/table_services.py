@@ -22,6 +22,7 @@ from pyhudi.services.cleaning import (
     CleanReport,
     claim_clean,
     execute_clean,
+    forget_outdated,
     pending_cleans,
     propose_clean,
     write_clean_plan,
@@ -182,6 +183,7 @@ def clean(fs: FileSystem, options: Options, engine: Engine) -> CleanReport:
     with alone(fs, options, engine, "clean") as state:
         dropped = remove_expired_pins(fs, options.write.concurrency.heartbeats)
         left = pending_cleans(state.timeline)
+        left = [each for each in left if not forget_outdated(state, each, options)]
         beats = [(each, claim_clean(state, each, options)) for each in left]
         reports = [
             execute_clean(state, each, beat, options, engine)

@@ -184,16 +184,22 @@ def _interrupted(log: TimelineLog, timeline: Timeline) -> Iterator[tuple[Instant
     """Pending rollbacks that can continue, oldest first; removes those that never began.
 
     A rollback of a commit that is still completed has changed nothing yet.  It continues only if
-    that commit is the newest, because later commits build on it.
+    that commit is the newest, because later commits build on it.  One that is only requested, of
+    an instant that has left the timeline, is a request that arrived late.
     """
-    newest = timeline.commits.last
     for at in timeline.where({Action.ROLLBACK}, State.REQUESTED, State.INFLIGHT):
         planned = _planned(log, at)
-        stands = planned is not None and any(i.time == planned.time for i in timeline.commits)
-        if planned is None or (stands and newest is not None and newest.time != planned.time):
+        if planned is None or not _can_continue(timeline, at, planned):
             log.forget(at)
         else:
             yield at, planned
+
+
+def _can_continue(timeline: Timeline, at: Instant, planned: RollbackPlan) -> bool:
+    newest = timeline.commits.last
+    if any(i.time == planned.time for i in timeline.commits):
+        return newest is not None and newest.time == planned.time
+    return at.state is State.INFLIGHT or any(i.time == planned.time for i in timeline)
 
 
 def _planned(log: TimelineLog, at: Instant) -> RollbackPlan | None:

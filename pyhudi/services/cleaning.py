@@ -307,6 +307,21 @@ def claim_clean(state: TableState, pending: Instant, options: Options) -> Heartb
     return claimed(state.fs, pending, options.write)
 
 
+def forget_outdated(state: TableState, pending: Instant, options: Options) -> bool:
+    """Remove a plan that nobody has begun and that is older than a rollback or restore, whether it
+    arrived late or was left behind: files that it names may be of current slices again.
+
+    The caller holds the table's lock.
+    """
+    undone = state.timeline.where({Action.ROLLBACK, Action.RESTORE}, State.COMPLETED)
+    if pending.state is not State.REQUESTED or not undone.after(pending.time).instants:
+        return False
+    if is_claimed(state.fs, pending, options.write):
+        return False
+    state.log.forget(pending)
+    return True
+
+
 def execute_clean(
     state: TableState, pending: Instant, beat: Heartbeat, options: Options, engine: Engine
 ) -> CleanReport:

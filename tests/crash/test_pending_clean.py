@@ -3,6 +3,7 @@ beside it stays whole when the clean has ended."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -46,9 +47,24 @@ def cleanable(version: int, kind: TableType, more: dict[str, str]) -> MemoryFile
     return fs
 
 
+def newest_of(fs: FileSystem) -> str:
+    return max(str(commit.time) for commit in open_(fs).timeline.commits)
+
+
 def snapshot(fs: FileSystem, as_of: str | None = None) -> dict[str, int]:
     found = open_(fs).scan(["id", "ts"], as_of=as_of).to_arrow()
     return dict(zip(found["id"].to_pylist(), found["ts"].to_pylist(), strict=True))
+
+
+def new_files(
+    fs: MemoryFileSystem, act: Callable[[FileSystem], object], name: str
+) -> dict[str, bytes]:
+    """The plan that an action writes, and nothing else of it."""
+    for stop in every_stop(fs, act):
+        paths = [path for path in stop.fs.store.files if path.endswith(name)]
+        if found := {p: stop.fs.store.files[p] for p in paths if p not in fs.store.files}:
+            return found
+    raise AssertionError(f"no {name} was written")
 
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
@@ -94,3 +110,35 @@ def test_a_clean_that_stopped_hides_no_row(
             open_(fs, **more).upsert(rows(range(1), 9))
             assert snapshot(fs) == want | {"k0": 9}, f"{undo}: {stop}"
     assert refused and undone and expired
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_plan_of_a_clean_that_arrives_after_a_rollback_deletes_nothing(version: int) -> None:
+    """Its process died before the request reached the store."""
+    fs = cleanable(version, COW, {})
+    late = new_files(fs, lambda fs: open_(fs).clean(), ".clean.requested")
+    open_(fs).rollback(newest_of(fs))
+    want = snapshot(fs)
+    fs.store.files.update(late)
+    open_(fs).clean()
+    assert snapshot(fs) == want
+    assert not open_(fs).timeline.pending
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_request_of_a_rollback_that_arrives_after_archival_undoes_nothing(version: int) -> None:
+    fs = cleanable(version, COW, {})
+    newest = newest_of(fs)
+    late = new_files(fs, lambda fs: open_(fs).rollback(newest), ".rollback.requested")
+    small = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+             "hoodie.clean.commits.retained": "1"}  # fmt: skip
+    for number in range(8, 16):  # in a partition of their own: the rolled back files stay current
+        one = rows(range(number, number + 1), 1).set_column(2, "part", [["p9"]])
+        open_(fs, **small).upsert(one)
+    open_(fs, **small).clean()
+    open_(fs, **small).archive()
+    assert all(str(i.time) != newest for i in open_(fs).timeline)
+    want = snapshot(fs)
+    fs.store.files.update(late)
+    open_(fs).upsert(rows(range(1), 9))
+    assert snapshot(fs) == want | {"k0": 9}
