@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.api.input_conversion import SchemaModeName
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.index.selection import choose_index
 from pyhudi.keygen.generators import KeyRule
@@ -55,6 +56,7 @@ class IngestVerbs:
         rows: Rows,
         *,
         dry_run: bool,
+        schema_mode: SchemaModeName | None = None,
         merge: ConditionalMerge | None = None,
         advance: SourceAdvance | None = None,
     ) -> WriteReport:
@@ -94,7 +96,9 @@ class IngestVerbs:
         incoming = self._incoming(rows)
         if not skip_existing:
             kind = Operation[operation.upper()]
-            return self._write(kind, incoming, dry_run=dry_run, advance=advance)
+            return self._write(
+                kind, incoming, dry_run=dry_run, schema_mode="widen", advance=advance
+            )
         if operation != "insert":
             raise UserError(
                 "rows with existing keys are skipped by inserts only", operation=operation,

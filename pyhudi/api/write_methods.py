@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from pyhudi.errors import UserError
 from pyhudi.keygen.generators import PythonKeys
 from pyhudi.operations.publish import as_if_published, discard_deferred
 from pyhudi.operations.write import publish, write
-from pyhudi.options import Options
+from pyhudi.options import Options, SchemaMode
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest, named_columns
 from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
@@ -46,6 +46,8 @@ class WritingVerbs(IngestVerbs):
     _options: Options
     _engine: Engine
     _functions: PythonKeys | None
+    _unstated_mode: ClassVar[SchemaMode] = SchemaMode.STRICT
+    """The schema mode of a call that states none."""
 
     def _state(self) -> TableState:
         raise NotImplementedError
@@ -66,9 +68,9 @@ class WritingVerbs(IngestVerbs):
         of the rows.  dry_run: plan only; nothing changes.
         publish: False writes everything but leaves it invisible until `publish(report.instant)` or
         `discard(report.instant)`.  schema_mode: which changes of the table's columns are allowed:
-        "strict" (none), "add" (new columns), "widen" (also wider types); None: from the options,
-        by default "widen".  Raises SchemaError, UserError before anything is written; LockError,
-        WriteConflictError, after which the table is unchanged.
+        "strict" (none, the default), "add" (new columns), "widen" (also wider types).
+        Raises SchemaError, UserError before anything is written; LockError, WriteConflictError,
+        after which the table is unchanged.
 
         >>> report = trips.upsert(pa.table({"id": ["b", "c"], "fare": [25.0, 30.0]}))
         >>> report.updated, report.inserted
@@ -350,7 +352,7 @@ class WritingVerbs(IngestVerbs):
             dry_run,
             partitions=partitions,
             functions=self._functions,
-            schema_mode=schema_mode_of(schema_mode),
+            schema_mode=schema_mode_of(schema_mode) or self._unstated_mode,
             skip_unchanged=skip_unchanged,
             publish=publish,
             finds=finds,

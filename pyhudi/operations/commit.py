@@ -53,7 +53,7 @@ from pyhudi.write.overwrite import NOTHING_REPLACED
 from pyhudi.write.placement.hashing_metadata import store_rings
 from pyhudi.write.secondary_entries import find_entries, write_entry_logs
 from pyhudi.write.write_context import PlannedWrite, WriteContext, WriteRequest, write_set
-from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_report import SCHEMA_CHANGES, WriteReport
 from pyhudi.write.write_tasks import IndexTargets, WrittenFiles, write_files, write_report
 
 
@@ -348,8 +348,8 @@ def _nothing_to_write(context: WriteContext, planned: PlannedWrite) -> WriteRepo
 def _notes(request: WriteRequest, fitted: FittedSchema) -> Iterator[str]:
     yield from (f"option has no effect: {name}" for name in request.options.ignored)
     yield from (f"option {text}" for text in request.options.mapped)
-    yield from (f"column added to the table: {name}" for name in fitted.added)
-    yield from (f"column type widened in the table: {name}" for name in fitted.widened)
+    yield from (f"{SCHEMA_CHANGES[0]}: {name}" for name in fitted.added)
+    yield from (f"{SCHEMA_CHANGES[1]}: {name}" for name in fitted.widened)
     if request.merge is not None:
         unused = [n for n in request.merge.source.schema.names if n not in fitted.table.names]
         yield from (f"column of the rows that the table lacks: {name}" for name in unused)

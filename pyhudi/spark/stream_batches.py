@@ -12,6 +12,7 @@ from pyhudi.api.input_conversion import IndexName, TableTypeName
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.options import parse_options
 from pyhudi.spark.frames import is_connect
+from pyhudi.spark.source.save_attempts import logged
 from pyhudi.spark.table import SparkTable, create_table, open_table
 from pyhudi.write.input.stream_idempotency import StreamBatch
 
@@ -48,7 +49,8 @@ def foreach_batch(
         identifier = query or parse_options(options).stream.identifier or query_of(frame)
         marked = {**(options or {}), **StreamBatch(identifier, batch).metadata}
         table = _table(frame, marked)
-        getattr(table, operation)(frame)
+        changes = {} if operation == "delete" else {"schema_mode": "widen"}  # as Apache Hudi
+        logged(getattr(table, operation)(frame, **changes))
 
     def _table(frame: DataFrame, marked: Mapping[str, Any]) -> SparkTable:
         spark = frame.sparkSession

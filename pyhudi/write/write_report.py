@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.markup import card_html, facts_html, value_text
+
+SCHEMA_CHANGES: Final = ("column added to the table", "column type widened in the table")
+"""How the notes about changes of the table's columns begin."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -218,13 +218,15 @@ def test_columns_that_two_writers_add_are_all_there() -> None:
         return table.append_column(name, pa.array([7] * len(table)))
 
     with pytest.raises(SchemaError, match="missing in the batch"):
-        optimistic(fs, lambda t: t.upsert(wider("a", 0))).upsert(wider("b", 1))
+        optimistic(fs, lambda t: t.upsert(wider("a", 0), schema_mode="widen")).upsert(
+            wider("b", 1), schema_mode="widen"
+        )
     fill = {"hoodie.write.set.null.for.missing.columns": "true"}
 
     def add(table: Table) -> None:
-        open_(fs, **fill).upsert(wider("c", 0))
+        open_(fs, **fill).upsert(wider("c", 0), schema_mode="widen")
 
-    assert optimistic(fs, add, **fill).upsert(wider("b", 1)).conflicts == 1
+    assert optimistic(fs, add, **fill).upsert(wider("b", 1), schema_mode="widen").conflicts == 1
     assert {"a", "b", "c"} <= set(open_(fs).schema.names)
 
 

@@ -67,7 +67,9 @@ def test_pyhudi_reads_what_the_files_do_not_state(tmp_path: Path) -> None:
         )
         table.bulk_insert(pa.table([["a"], ["p"], [1]], schema=schema))
         assert pyhudi.daft.read(table).to_pydict() == {"id": ["a"], "city": ["p"], "v": [1]}
-        table.bulk_insert(pa.table([["b", "c"], ["q", "r"], [2, 3], [5, 6]], schema=wider))
+        table.bulk_insert(
+            pa.table([["b", "c"], ["q", "r"], [2, 3], [5, 6]], schema=wider), schema_mode="widen"
+        )
         table.upsert(pa.table([["c"], ["r"], [30], [60]], schema=wider))
         found = pyhudi.daft.read(table).sort("id").to_pydict()
         assert (found["v"], found["new"]) == ([1, 2, 30], [None, 5, 60])

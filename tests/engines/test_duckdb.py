@@ -118,7 +118,7 @@ def test_pyhudi_reads_what_the_files_do_not_state(
         tmp_path / "evolved", SCHEMA, record_key="id", partition_by="city"
     )
     evolved.insert(rows(("a", "p", 1)))
-    evolved.insert(pa.table([["b"], ["q"], [2], [5]], schema=wider))
+    evolved.insert(pa.table([["b"], ["q"], [2], [5]], schema=wider), schema_mode="widen")
     attached = pyhudi.duckdb.attach(con, evolved)
     assert (attached.native_files, attached.other_slices) == (1, 1)
     assert values(con, "select id, city, new from evolved") == [("a", "p", None), ("b", "q", 5)]

@@ -124,7 +124,7 @@ def test_pyhudi_reads_what_the_files_do_not_state(tmp_path: Path) -> None:
     evolved = pyhudi.create_table(tmp_path / "e[1]", SCHEMA, record_key="id", partition_by="city")
     evolved.insert(rows(("a", "p", 1, 0.5)))
     wider = pa.schema([*SCHEMA, pa.field("new", pa.int32())])
-    evolved.insert(pa.table([["b"], ["q"], [2], [1.0], [5]], schema=wider))
+    evolved.insert(pa.table([["b"], ["q"], [2], [1.0], [5]], schema=wider), schema_mode="widen")
     found = pyhudi.polars.scan(evolved).select("id", "new").sort("id").collect()
     assert found.rows() == [("a", None), ("b", 5)]
 

@@ -114,7 +114,7 @@ def evolved(path: Path, **how: Any) -> None:
     narrow = old.set(old.get_field_index("amount"), pa.field("amount", pa.float32()))
     before = rows(range(40), 0).select(narrow.names).cast(narrow)
     make(path, schema=narrow, **how).bulk_insert(before)
-    opened(path).upsert(rows(range(20, 60), 2))
+    opened(path).upsert(rows(range(20, 60), 2), schema_mode="widen")
     opened(path).upsert(rows(range(30, 35), 3))
 
 

@@ -220,7 +220,7 @@ def changes_of_an_older_schema(given: Given) -> Any:
     made = table(given, fs=fs)
     last = [moment(instant) for instant in made.timeline.commits][-1]
     wider = rows([1], 9).append_column("w", pa.array([1]))
-    made.upsert(wider)
+    made.upsert(wider, schema_mode="widen")
     return made.changes("000", last).schema.names
 
 

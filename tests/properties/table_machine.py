@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -36,6 +36,8 @@ from tests.properties.table_setup import (
     filled,
     rows,
 )
+
+WIDEN: dict[str, Any] = {"schema_mode": "widen"}
 
 a_key = st.lists(st.sampled_from(KEYS), min_size=1, max_size=6)
 
@@ -98,7 +100,9 @@ class TableMachine(CheckedTable):
         """A kept write that is taken back leaves no trace."""
         given = "*" if verb == "delete_partitions" else self._table_of(batch)
         try:
-            report = getattr(self.table, verb)(given, publish=False)
+            report = getattr(self.table, verb)(
+                given, publish=False, **({} if verb == "delete_partitions" else WIDEN)
+            )
         except WriteConflictError:
             assert self._has_plan and verb == "delete_partitions"
             return
@@ -126,7 +130,7 @@ class TableMachine(CheckedTable):
             self.model[key] = Stored(expected, home, "")
             touched.add(key)
         given = self._table_of(batch)
-        report = self.table.upsert(given, publish=not deferred, skip_unchanged=skips)
+        report = self.table.upsert(given, publish=not deferred, skip_unchanged=skips, **WIDEN)
         self._finish(report, deferred)
         self._committed(report, touched)
 
@@ -135,7 +139,7 @@ class TableMachine(CheckedTable):
         if not (fresh := self._fresh(batch)):
             return
         verb = self.table.bulk_insert if bulk else self.table.insert
-        report = verb(self._table_of(fresh.values()), publish=not deferred)
+        report = verb(self._table_of(fresh.values()), publish=not deferred, **WIDEN)
         self._finish(report, deferred)
         if self.setup.index is not IndexKind.BUCKET:  # which does not look keys up
             assert report.inserted == len(fresh)
@@ -147,7 +151,7 @@ class TableMachine(CheckedTable):
         batch = [{**row, "_hoodie_is_deleted": None} for row in batch]
         fresh = self._fresh(batch)
         requested = self.setup.reopened(self.table, datasource__insert__dup__policy="drop")
-        report = requested.insert(self._table_of(batch))
+        report = requested.insert(self._table_of(batch), **WIDEN)
         assert report.duplicates == len(batch) - len(fresh)
         self._put(fresh)
         self._committed(report, set(fresh))
@@ -168,7 +172,7 @@ class TableMachine(CheckedTable):
         fresh = {k: row for k, row in fresh.items() if k not in self.model or k in gone}
         if not whole_table and {str(row["part"]) for row in fresh.values()} != set(chosen):
             return
-        report = verb(self._table_of(fresh.values()), publish=not deferred)
+        report = verb(self._table_of(fresh.values()), publish=not deferred, **WIDEN)
         self._finish(report, deferred)
         assert report.deleted == len(gone)
         for key in gone:

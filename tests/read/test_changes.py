@@ -264,7 +264,7 @@ def test_columns_may_be_those_of_the_end_of_the_range(version: int, tmp_path: Pa
     )
     reports = [table.upsert(rows(("a", 1, "p", 1))), table.upsert(rows(("b", 2, "p", 2)))]
     first, second = (each.completed_at or each.instant for each in reports)
-    table.upsert(rows(("c", 3, "q", 3)).append_column("w", pa.array([3])))
+    table.upsert(rows(("c", 3, "q", 3)).append_column("w", pa.array([3])), schema_mode="widen")
     assert first is not None
     assert "w" in table.changes(first, second).schema.names
     name = "hoodie.datasource.read.schema.use.end.instanttime"

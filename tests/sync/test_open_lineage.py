@@ -133,7 +133,7 @@ def test_each_commit_sends_its_event_and_the_change_that_it_is(tmp_path: Path) -
     reports = [
         table.upsert(trips(1, 2, 3)),
         table.upsert(trips(2, 4)),
-        table.upsert(pa.Table.from_pylist([{**trip(5), "note": "n"}], wider)),
+        table.upsert(pa.Table.from_pylist([{**trip(5), "note": "n"}], wider), schema_mode="widen"),
         table.delete(keys=trips(1)["id"]),
         table.insert_overwrite_table(pa.Table.from_pylist([{**trip(7), "note": "n"}], wider)),
         table.delete_partitions([table.partitions()[0]]),

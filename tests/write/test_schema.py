@@ -88,12 +88,52 @@ def test_narrower_values_take_the_tables_type() -> None:
 
 
 def test_modes_refuse_what_they_do_not_allow() -> None:
-    assert refused(changed(new=pa.date32()), "strict") == [
-        "+ new: date32[day] (new; schema_mode is strict)"
-    ]
+    assert refused(changed(new=pa.date32()), "strict") == ["+ new: date32[day] (not in the table)"]
     for mode in ("strict", "add"):
         (line,) = refused(changed(n=pa.int64()), mode)
-        assert line == f"~ n: the table has int32, the batch int64 (schema_mode is {mode})"
+        assert line == "~ n: the table has int32, the batch int64 (a wider type)"
+
+
+def test_the_message_names_near_columns_and_the_cures() -> None:
+    with pytest.raises(SchemaError) as caught:
+        fitted(changed(mm=pa.date32(), m=None), "strict")
+    text = str(caught.value)
+    assert "+ mm: date32[day] (not in the table)" in text
+    assert 'schema_mode="widen" adds the new columns' in text
+    assert "table.merge(rows).when_matched_update() leaves these as stored" in text
+    assert "hoodie.write.set.null.for.missing.columns=true writes nulls" in text
+    with pytest.raises(SchemaError, match="; cast the columns; nothing was written"):
+        fitted(changed(n=pa.bool_()))
+
+
+def test_calls_change_no_columns_unless_requested(tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a"], "amount": pa.array([1], pa.int32())})
+    table = pyhudi.create_table(tmp_path / "t", rows, record_key="id")
+    table.insert(rows)
+    stray = rows.append_column("ammount", rows["amount"])
+    wide = rows.set_column(1, "amount", pa.array([1 << 40], pa.int64()))
+    for write in (table.upsert, table.insert, table.bulk_insert, table.insert_overwrite):
+        with pytest.raises(SchemaError, match=r"ammount: int32 \(not in .* did you mean amount\?"):
+            write(stray)
+        with pytest.raises(SchemaError, match='the wider type by schema_mode="widen"'):
+            write(wide)
+    with pytest.raises(SchemaError, match="did you mean amount"):
+        pyhudi.upsert(tmp_path / "t", stray)
+    assert table.schema.names[5:] == ["id", "amount"]
+    table.upsert(wide, schema_mode="widen")
+    assert table.upsert(stray, schema_mode="widen").added_columns == ("ammount",)
+
+
+def test_the_cures_for_missing_columns_work(tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a"], "n": [1], "m": [1]})
+    table = pyhudi.create_table(tmp_path / "t", rows, record_key="id")
+    table.insert(rows)
+    some = pa.table({"id": ["a"], "n": [2]})
+    table.merge(some).when_matched_update().execute()
+    assert table.fetch("a", ["n", "m"]).to_pylist() == [{"n": 2, "m": 1}]
+    fills = {"hoodie.write.set.null.for.missing.columns": "true"}
+    pyhudi.open_table(tmp_path / "t", options=fills).upsert(some)
+    assert table.fetch("a", ["n", "m"]).to_pylist() == [{"n": 2, "m": None}]
 
 
 def test_every_difference_stands_in_the_message() -> None:
@@ -152,7 +192,7 @@ def test_old_files_are_read_with_nulls_and_casts(table) -> None:
     schema = schema.set(1, pa.field("n", pa.int64())).append(pa.field("new", pa.string()))
     inner = {"x": 2, "y": "b", "z": 0.5}
     row = {"id": 2, "n": 2**40, "s": inner, "l": [inner], "m": [("k", inner)], "new": "n"}
-    report = table.insert(pa.Table.from_pylist([row], schema))
+    report = table.insert(pa.Table.from_pylist([row], schema), schema_mode="widen")
     assert "new" in report.added_columns
     old, new = user_rows(table)
     assert old["s"] == {"x": 1, "y": "a", "z": None} and old["new"] is None
@@ -162,8 +202,9 @@ def test_old_files_are_read_with_nulls_and_casts(table) -> None:
 
 def test_the_verbs_take_a_schema_mode(table) -> None:
     batch = table.scan(TABLE.names).to_arrow().append_column("new", pa.array(["x"]))
-    with pytest.raises(SchemaError, match="strict"):
-        table.upsert(batch, schema_mode="strict")
+    for strict in ({}, {"schema_mode": "strict"}):
+        with pytest.raises(SchemaError, match="strict"):
+            table.upsert(batch, **strict)
     with pytest.raises(UserError, match="widen"):
         table.upsert(batch, schema_mode="loose")
     assert table.upsert(batch, schema_mode="add").added_columns == ("new",)
@@ -193,10 +234,10 @@ def test_types_stay_while_logs_hold_the_older_one(tmp_path: Path) -> None:
     before = len(made.timeline.instants)
     wide = pa.table([pa.array([2], pa.int32()), pa.array([2**40])], names=["id", "n"])
     with pytest.raises(SchemaError, match="compact the table first"):
-        made.upsert(wide)
+        made.upsert(wide, schema_mode="widen")
     assert len(made.timeline.instants) == before
-    assert "x" in made.upsert(wide.set_column(1, "n", pa.array([3], pa.int32())).append_column(
-        "x", pa.array(["x"]))).added_columns  # fmt: skip
+    more = wide.set_column(1, "n", pa.array([3], pa.int32())).append_column("x", pa.array(["x"]))
+    assert "x" in made.upsert(more, schema_mode="widen").added_columns
 
 
 def test_the_schema_of_another_program_stays_as_it_wrote_it(tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def test_a_table_of_apache_hudi_goes_on_with_its_variants(more: bool, tmp_path: 
     table = pyhudi.open_table(root, options={"hoodie.index.type": "BLOOM"})
     batch = rows({"2": number(9), "7": None}).rename_columns(["id", "v", "ts"])
     batch = batch.set_column(2, "ts", pa.array([5, 5]))
-    table.upsert(batch.append_column("more", pa.array([1, 2])) if more else batch)
+    table.upsert(
+        batch.append_column("more", pa.array([1, 2])) if more else batch, schema_mode="widen"
+    )
     before = {row["id"]: row["v"] for row in expected_rows(tmp_path).to_pylist()}
     assert stored(table) == {**before, "2": number(9), "7": None}
     assert table.schema.field("v").metadata == {b"hudi_type": b"VARIANT"}

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyhudi.errors import LockError, PyhudiError, StorageError, WriteConflictError
 from pyhudi.options import StreamOptions
-from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_report import SCHEMA_CHANGES, WriteReport
 
 _LOG: Final = logging.getLogger("pyhudi")
 
@@ -34,3 +34,6 @@ def _is_retryable(error: PyhudiError) -> bool:
 def logged(report: WriteReport) -> None:
     """Log the report, as Spark's `save` returns nothing."""
     _LOG.info("%s", report.to_dict())
+    for note in report.notes:
+        if note.startswith(SCHEMA_CHANGES):
+            _LOG.warning("%s; instant=%s", note, report.instant)

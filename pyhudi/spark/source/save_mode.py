@@ -24,7 +24,7 @@ from pyhudi.engine import Engine, LocalEngine
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.filenames import HOODIE, PROPERTIES, TEMP
 from pyhudi.formats.nested_fields import has_fields, type_at
-from pyhudi.options import Options, QueryRequest, parse_options
+from pyhudi.options import Options, QueryRequest, SchemaMode, parse_options
 from pyhudi.options.names import read
 from pyhudi.records import without_meta
 from pyhudi.spark.source.save_input import SaveInput
@@ -192,7 +192,9 @@ def save(fs: FileSystem, settings: SaveRequest, batch: SaveInput) -> WriteReport
 
 
 class Receiver(api.Table):
-    """A table whose methods take rows as `Rows`."""
+    """A table whose methods take rows as `Rows`, and change its columns as Apache Hudi does."""
+
+    _unstated_mode = SchemaMode.WIDEN
 
     def _incoming(self, rows: Any) -> Rows:
         found: Rows = rows

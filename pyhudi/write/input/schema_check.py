@@ -18,12 +18,19 @@ from pyhudi.errors import SchemaError
 from pyhudi.formats.column_names import check_names
 from pyhudi.formats.logical_types import check_nested, declared, logical_type, vector_of
 from pyhudi.formats.schema_conform import is_any_list, widens
+from pyhudi.near_names import near_names
 from pyhudi.options import SchemaMode, WriteOptions
 from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION, without_meta
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableConfig
 
 _DECIMAL_DIGITS: Final = 38
+_ADDS: Final = 'schema_mode="widen" adds the new columns to the table'
+_WIDENS: Final = 'cast the columns, or give the table\'s the wider type by schema_mode="widen"'
+_LACKS: Final = (
+    "of rows without some columns table.merge(rows).when_matched_update() leaves these as stored, "
+    "hoodie.write.set.null.for.missing.columns=true writes nulls"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,13 @@ def schema_rules(
 
 @dataclass(slots=True)
 class _Differences:
-    """Differences found: added and widened paths, and the lines of the diff that reject."""
+    """Differences found: added and widened paths, the lines of the diff that reject, and what can
+    be done about them."""
 
     added: list[str] = field(default_factory=list)
     widened: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    cures: dict[str, None] = field(default_factory=dict)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -146,7 +155,7 @@ def fit_schema(
         raise SchemaError(
             "the batch does not fit the table:\n  " + "\n  ".join(found.lines) + "\n",
             schema_mode=rules.mode.value,
-            hint="cast the columns or add the missing ones; nothing was written",
+            hint="; ".join((*(found.cures or ("cast the columns",)), "nothing was written")),
         )
     return FittedSchema(pa.schema(fields), tuple(found.added), tuple(found.widened))
 
@@ -198,6 +207,7 @@ def _merged(
             # null: not deleted
             if not rules.fills_missing and name not in {IS_DELETED, *rules.optional}:
                 found.lines.append(f"- {name}: {column.type} (missing in the batch)")
+                found.cures[_LACKS] = None
             yield column
     names = {f.name for f in known}
     folded = {name.lower(): name for name in names}
@@ -208,9 +218,11 @@ def _merged(
             )
         elif pt.is_null(theirs[name].type):
             found.lines.append(f"+ {path}{name}: null (new, without a type)")
-        elif rules.mode is SchemaMode.STRICT:
-            kind = theirs[name].type
-            found.lines.append(f"+ {path}{name}: {kind} (new; schema_mode is strict)")
+        elif rules.mode is SchemaMode.STRICT and name != IS_DELETED:
+            near = near_names(name, names)
+            meant = f"; did you mean {path}{near[0]}?" if near else ""
+            found.lines.append(f"+ {path}{name}: {theirs[name].type} (not in the table{meant})")
+            found.cures[_ADDS] = None
         folded[name.lower()] = name
         found.added.append(f"{path}{name}")
         yield theirs[name].with_nullable(True)
@@ -245,7 +257,8 @@ def _merged_type(
             found.widened.append(path)
             return given
         else:
-            line += f" (schema_mode is {rules.mode.value})"
+            line += " (a wider type)"
+            found.cures[_WIDENS] = None
     found.lines.append(line)
     return known
 
