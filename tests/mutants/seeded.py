@@ -332,8 +332,8 @@ MUTANTS += (
     _in(
         "recovery/rollback.py",
         "rollback: interrupted rollback of a commit others built on is continued",
-        "if planned is None or (stands and newest is not None and newest.time != planned.time):\n",
-        "        if planned is None:\n",
+        "        return newest is not None and newest.time == planned.time\n",
+        "        return True\n",
         (*ROLLBACK, "-k", "others_built_on"),
     ),
     _in(

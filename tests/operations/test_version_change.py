@@ -15,7 +15,12 @@ import pytest
 import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import IndexNotReadyError, UnsupportedTableError, UserError
+from pyhudi.errors import (
+    IndexNotReadyError,
+    UnsupportedTableError,
+    UserError,
+    WriteConflictError,
+)
 from pyhudi.health.findings import Severity
 from pyhudi.metadata.definitions import read_definitions
 from pyhudi.options import parse_options
@@ -29,6 +34,7 @@ from pyhudi.timeline.instant import Action, Instant, State
 from tests.cli.test_commands import answer, run
 from tests.concurrency.test_conflicts import new_table, open_, snapshot
 from tests.concurrency.test_conflicts import rows as some_rows
+from tests.support.engines import Pausing
 from tests.support.filesystems import clone, every_stop, tree
 from tests.support.fixtures import fixtures
 from tests.support.foreign import foreign_table, row_counts
@@ -431,3 +437,21 @@ def test_a_failed_write_is_rolled_back_before_the_version_changes(name: str, wor
     assert opened(fs).upgrade(9).rolled_back == failed
     assert rows(opened(fs)) == before
     assert not opened(fs).timeline.pending.instants
+
+
+@pytest.mark.parametrize(("version", "to"), [(6, 9), (9, 8), (9, 6)])
+def test_the_version_stays_while_another_process_compacts(version: int, to: int) -> None:
+    """That compaction reads logs which the change would delete."""
+    fs = new_table(TableType.MERGE_ON_READ, **{"hoodie.write.table.version": str(version)})
+    open_(fs).upsert(some_rows(range(4), 2))
+    want = snapshot(fs)
+
+    def change() -> None:
+        table = open_(fs)
+        with pytest.raises(WriteConflictError, match="another process compacts the table"):
+            (table.upgrade if to > version else table.downgrade)(to)
+
+    open_(fs, engine=Pausing("compact", change)).compact()
+    assert snapshot(fs) == want
+    (open_(fs).upgrade if to > version else open_(fs).downgrade)(to)
+    assert snapshot(fs) == want and not open_(fs).timeline.pending

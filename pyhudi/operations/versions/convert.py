@@ -39,7 +39,7 @@ from pyhudi.operations.table_services import clean, compact
 from pyhudi.operations.versions.plan import VersionChange, log_of_no_commit
 from pyhudi.options import CleaningPolicy, CompactionStrategy, Options, ReadOptions
 from pyhudi.read.table_snapshot import TableState, load_state
-from pyhudi.services.compaction import propose_compaction
+from pyhudi.services.compaction import pending_compactions, propose_compaction
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.log import create_timeline_folder, timeline_log
@@ -67,6 +67,7 @@ def merge_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
     """Compact every file group, by the merge rule of the present version.
 
     Logs that no commit wrote stay: they are deleted, as the new layout would show their blocks.
+    Raises WriteConflictError while another process runs a compaction, which reads its logs.
     """
     _ensure_files(fs, options)
     rules = replace(options.services.compaction, strategy=CompactionStrategy.UNBOUNDED)
@@ -75,7 +76,7 @@ def merge_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
         if not compact(fs, unbounded, engine).instants:
             break
     state = load_state(fs, ReadOptions(metadata_enabled=False))
-    if propose_compaction(state, unbounded):
+    if pending_compactions(state.timeline) or propose_compaction(state, unbounded):
         raise WriteConflictError(
             "another process compacts the table", path=fs.url, hint="retry when it has ended"
         )
