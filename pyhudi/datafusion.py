@@ -29,6 +29,7 @@ from pyhudi.engines.snapshot_parts import (
     snapshot_parts,
 )
 from pyhudi.read.arrow_dataset import DatasetOverScans
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.scan import Scan, task_batches
 from pyhudi.read.scan_plan import ReadTask
 from pyhudi.read.skipping.float_order import of_engine
@@ -165,7 +166,10 @@ class _FragmentedRows(DatasetOverScans):
         self._rest = rest
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
-        where = None if filter is None else of_engine(filter, self._rest.schema)
+        where = None
+        if filter is not None:  # a scalar for a condition that is constant
+            given = pc.scalar(filter) if isinstance(filter, pa.Scalar) else filter
+            where = of_engine(as_predicate(given, self._rest.schema), self._rest.schema)
         tasks = self._rest.narrowed(None, where).tasks
         return iter([_TaskFragment(self._rest.schema, task) for task in tasks])
 

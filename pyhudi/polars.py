@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.api.table import Table, open_table
-from pyhudi.engines.polars_filter import arrow_filter
+from pyhudi.engines.polars_filter import polars_filter
 from pyhudi.engines.snapshot_parts import (
     CutFile,
     RestRows,
@@ -173,7 +173,7 @@ class _Source:
 
         needed = {*names, *(() if predicate is None else predicate.meta.root_names())}
         columns = [name for name in self._schema if name in needed] or list(self._schema)[:1]
-        where = None if predicate is None else arrow_filter(predicate, self._rest.schema)
+        where = None if predicate is None else polars_filter(predicate, self._rest.schema)
         kinds = polars.Schema({name: self._schema[name] for name in columns})
         for batch in self._rest.narrowed(columns, where).to_batches():
             frame = polars.DataFrame(batch).cast(kinds)

@@ -22,9 +22,10 @@ from pyhudi.keygen.generators import PythonKeys
 from pyhudi.operations.publish import as_if_published, discard_deferred
 from pyhudi.operations.write import publish, write
 from pyhudi.options import Options, SchemaMode
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.scan import Scan
-from pyhudi.read.scan_plan import ScanRequest, named_columns
-from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
+from pyhudi.read.scan_plan import ScanRequest
+from pyhudi.read.sql.sql_filter import Filter, as_value
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime, without_meta
 from pyhudi.storage.filesystem import FileSystem
@@ -235,7 +236,7 @@ class WritingVerbs(IngestVerbs):
         schema = without_meta(stored)
         check_assignments(set, schema, state.config)
         if where is not None:
-            named_columns(as_filter(where, stored), stored)
+            as_predicate(where, stored)
         none = StreamRows(pa.RecordBatchReader.from_batches(schema, ()))
         return self._write(
             Operation.UPSERT,
@@ -323,7 +324,7 @@ class WritingVerbs(IngestVerbs):
     def _finds(self, where: Filter) -> Callable[[TableState], Rows]:
         """A search for matching rows.  Raises UserError if `where` does not match the schema."""
         _, schema = self._current_schema()
-        named_columns(as_filter(where, schema), schema)
+        as_predicate(where, schema)
         skips = self._options.read.data_skipping
         return lambda state: matched_rows(state, where, data_skipping=skips)
 

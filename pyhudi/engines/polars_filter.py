@@ -1,4 +1,4 @@
-"""Filters of polars as filters of Arrow that select the same rows or more.
+"""Filters of polars as filter trees that select the same rows or more.
 
 polars applies its filter itself; the one made here decides which partitions, files and row groups
 are read.  Only parts that mean the same in both are used: comparisons of a column with a literal,
@@ -9,52 +9,63 @@ left out: polars orders NaN above all numbers.
 from __future__ import annotations
 
 import json
-import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.read.skipping.predicates import both
+from pyhudi.read.predicate import (
+    MIRRORED,
+    And,
+    Column,
+    Compare,
+    In,
+    IsNull,
+    IsValid,
+    Literal,
+    Node,
+    Or,
+    Predicate,
+    columns_of,
+)
 
 if TYPE_CHECKING:
     from polars import Expr
 
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], pc.Expression]]] = {
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Lt": operator.lt,
-    "LtEq": operator.le,
-    "Gt": operator.gt,
-    "GtEq": operator.ge,
-}
-_MIRRORED: Final = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_COMPARISONS: Final = {
+    "Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">=",
+}  # fmt: skip
 
 
-def arrow_filter(predicate: Expr, schema: pa.Schema) -> pc.Expression | None:
-    """A filter that all rows of `predicate` pass; None if nothing of it can be used."""
-    name, detail = _operation(predicate)
-    parts = list(reversed(predicate.meta.pop()))
+def polars_filter(condition: Expr, schema: pa.Schema) -> Predicate | None:
+    """A filter that all rows of `condition` pass; None if nothing of it can be used."""
+    tree = _tree(condition, schema)
+    return None if tree is None else Predicate(tree, columns_of(tree, schema))
+
+
+def _tree(condition: Expr, schema: pa.Schema) -> Node | None:
+    name, detail = _operation(condition)
+    parts = list(reversed(condition.meta.pop()))
     if name in ("And", "LogicalAnd"):
-        return both(arrow_filter(parts[0], schema), arrow_filter(parts[1], schema))
+        sides = [side for part in parts if (side := _tree(part, schema)) is not None]
+        return And(tuple(sides)) if sides else None
     if name in ("Or", "LogicalOr"):
-        sides = [arrow_filter(part, schema) for part in parts]
-        return None if sides[0] is None or sides[1] is None else sides[0] | sides[1]
+        sides = [side for part in parts if (side := _tree(part, schema)) is not None]
+        return Or(tuple(sides)) if len(sides) == len(parts) else None
     if name in _COMPARISONS:
+        operator = _COMPARISONS[name]
         if parts[0].meta.is_literal():
-            name, parts = _MIRRORED.get(name, name), parts[::-1]
-        return _compared(name, parts, schema)
+            operator, parts = MIRRORED[operator], parts[::-1]
+        return _compared(operator, parts, schema)
     return _tested(name, detail, parts, schema)
 
 
-def _operation(predicate: Expr) -> tuple[str, Any]:
+def _operation(condition: Expr) -> tuple[str, Any]:
     """The name of the outermost operation and its details; an empty name if it is not known.
 
     Other releases of polars may serialize expressions differently; then no operation is known.
     """
-    stated = json.loads(predicate.meta.serialize(format="json"))
+    stated = json.loads(condition.meta.serialize(format="json"))
     found = stated.get("BinaryExpr") if isinstance(stated, dict) else None
     if isinstance(found, dict):
         return str(found.get("op")), None
@@ -66,30 +77,32 @@ def _operation(predicate: Expr) -> tuple[str, Any]:
     return (inner, None) if isinstance(inner, str) else ("", None)
 
 
-def _compared(name: str, parts: list[Expr], schema: pa.Schema) -> pc.Expression | None:
+def _compared(operator: str, parts: list[Expr], schema: pa.Schema) -> Node | None:
     field = _field(parts[0], schema)
     value = None if field is None else _scalar(parts[1], field.type)
     if field is None or value is None:
         return None
-    return _COMPARISONS[name](pc.field(field.name), value)
+    return Compare(operator, Column((field.name,)), Literal(value))
 
 
-def _tested(name: str, detail: Any, parts: list[Expr], schema: pa.Schema) -> pc.Expression | None:
+def _tested(name: str, detail: Any, parts: list[Expr], schema: pa.Schema) -> Node | None:
     """A test of one column that is not a comparison with one value."""
     field = _field(parts[0], schema) if parts else None
     if field is None:
         return None
-    column = pc.field(field.name)
+    column = Column((field.name,))
     if name == "IsNull":
-        return column.is_null()
+        return IsNull(column)
     if name == "IsNotNull":
-        return column.is_valid()
+        return IsValid(column)
     if name == "IsBetween":
-        bounds = [_scalar(part, field.type) for part in parts[1:]]
-        return None if None in bounds else (column >= bounds[0]) & (column <= bounds[1])
+        low, high = (_scalar(part, field.type) for part in parts[1:])
+        if low is None or high is None:
+            return None
+        return And((Compare(">=", column, Literal(low)), Compare("<=", column, Literal(high))))
     if name == "IsIn" and isinstance(detail, dict) and detail.get("nulls_equal") is False:
         found = _values(parts[1], field.type)
-        return None if found is None else column.isin(found)
+        return None if found is None else In(column, found)
     return None
 
 

@@ -25,6 +25,7 @@ from pyhudi.errors import UserError
 from pyhudi.formats.base_file import BaseFooter, footer
 from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.read.arrow_dataset import dataset_of
+from pyhudi.read.predicate import Predicate
 from pyhudi.read.scan import Scan, task_batches
 from pyhudi.read.scan_plan import ReadTask, count_task
 from pyhudi.read.scan_tasks import read_replaced
@@ -85,7 +86,9 @@ class RestRows:
             if task.slice.group not in self._omitted
         )
 
-    def narrowed(self, columns: Sequence[str] | None, where: pc.Expression | None) -> RestRows:
+    def narrowed(
+        self, columns: Sequence[str] | None, where: pc.Expression | Predicate | None
+    ) -> RestRows:
         """Some of the columns, and the rows that pass a filter."""
         return RestRows(self._scan.narrowed(columns, where), self._logged, self._omitted)
 

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.predicate import among
 from pyhudi.read.scan_plan import ReadTask, ScanRequest, columns_of, plan_scan, read_task
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
 from pyhudi.read.skipping.partition_values import partition_values
@@ -29,7 +30,7 @@ def fetch_rows(
         tasks = _tasks(state, schema, names, places)
     else:
         keys = pc.unique(places.column("record_key")).drop_null()
-        where = pc.field(state.rules.key_column).isin(keys)
+        where = among(state.rules.key_column, keys)
         tasks = list(plan_scan(state, ScanRequest(columns=names, where=where)).tasks)
     tables = engine.run(read_task, tasks, label="fetch")
     empty = pa.schema([schema.field(name) for name in names]).empty_table()
@@ -57,8 +58,7 @@ def _tasks(
             columns=names,
             rules=rules,
             visibility=view.visibility,
-            where=pc.field(rules.key_column).isin(of_group.values),
-            filter_columns=(rules.key_column,),
+            where=among(rules.key_column, of_group.values),
         )
         values = partition_values(state.config, schema, newest.partition)
         tasks.append(ReadTask(state.fs, newest, spec, values))

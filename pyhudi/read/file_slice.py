@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
@@ -30,7 +29,7 @@ from pyhudi.merge.row_match import RowMatch
 from pyhudi.merge.slice_merge import Deletes, LogEntries, data_of, decide, merge
 from pyhudi.read.bootstrap_rows import sourced_rows
 from pyhudi.read.log_positions import has_positions, position_match
-from pyhudi.read.skipping.predicates import passing
+from pyhudi.read.predicate import Predicate, both
 from pyhudi.read.skipping.row_groups import key_condition, matching_row_groups
 from pyhudi.records import IS_DELETED, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
@@ -44,17 +43,21 @@ class SliceSpec:
     """What to read of a slice; the same for many slices.  Can be pickled.
 
     table: every column of the table, including meta columns.  columns: names of the requested ones,
-    in order.  where: selects rows for which it is true.  filter_columns: the columns it names.
-    keys: record keys that all selected rows are among, as far as known.
+    in order.  where: selects rows for which it is true.  keys: record keys that all selected rows
+    are among, as far as known.
     """
 
     table: pa.Schema
     columns: tuple[str, ...]
     rules: MergeRules
     visibility: Visibility
-    where: pc.Expression | None = None
-    filter_columns: tuple[str, ...] = ()
+    where: Predicate | None = None
     keys: pa.Array | None = None
+
+    @property
+    def filter_columns(self) -> tuple[str, ...]:
+        """The columns that the filter names."""
+        return () if self.where is None else self.where.columns
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,7 +117,7 @@ def finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> 
             columns.append(rows.column(field.name))
     table = pa.Table.from_arrays(columns, schema=visible)
     if spec.where is not None:
-        table = passing(table, spec.where)
+        table = spec.where.passing(table)
     return table if len(visible) == len(spec.columns) else table.select(list(spec.columns))
 
 
@@ -151,21 +154,17 @@ def _row_groups(
     slice: FileSlice,
     spec: SliceSpec,
     values: Mapping[str, pa.Scalar],
-    where: pc.Expression | None,
+    where: Predicate | None,
 ) -> list[int] | None:
-    columns = () if where is None else spec.filter_columns
     key = spec.rules.key_column
     if spec.keys is not None and len(spec.keys) and key in spec.table.names:
-        among = key_condition(key, spec.keys)
-        where = among if where is None else where & among
-        columns = tuple(dict.fromkeys((*columns, key)))
+        where = both(where, key_condition(key, spec.keys))
     if slice.base is None or slice.source is not None or where is None:
         return None
     return matching_row_groups(
         fs,
         slice.base.path,
         where=where,
-        filter_columns=columns,
         table=spec.table,
         partition_values=values,
     )

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
@@ -21,6 +20,7 @@ from pyhudi.formats.base_file import footer
 from pyhudi.read.changes.before_after import DELETE, INSERT, UPDATE
 from pyhudi.read.changes.snapshot_diff import WITHOUT_CHANGES
 from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.predicate import among
 from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState
@@ -146,8 +146,7 @@ class _Moments:
             columns=tuple(schema.names),
             rules=rules,
             visibility=Visibility.of(state.timeline),
-            where=pc.field(rules.key_column) == key,
-            filter_columns=(rules.key_column,),
+            where=among(rules.key_column, pa.array([key])),
         )
         self._touched: dict[FileGroupId, InstantTime] = {}
         self._read: dict[tuple[FileGroupId, InstantTime | None], pa.Table | None] = {}

@@ -19,8 +19,9 @@ from pyhudi.engine import Engine, run_ahead
 from pyhudi.errors import UserError
 from pyhudi.libraries import load_library
 from pyhudi.read.arrow_dataset import dataset_of
+from pyhudi.read.filters import as_predicate
+from pyhudi.read.predicate import Predicate, both
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
-from pyhudi.read.skipping.predicates import both
 from pyhudi.read.table_snapshot import TableState, read_current
 
 if TYPE_CHECKING:
@@ -156,19 +157,27 @@ class Scan(ArrowRows):
         """This scan of the table's present state, which scans narrowed from it read too."""
 
         def fixed(state: TableState) -> Scan:
-            own = self.plan.where if isinstance(self._request.where, str) else self._request.where
-            scan = Scan(lambda: state, replace(self._request, where=own), engine=self._engine)
+            inner = replace(self._request, where=self._own_filter())
+            scan = Scan(lambda: state, inner, engine=self._engine)
             # Archival may remove instants that planning reads; now a newer state can be loaded.
             _ = scan.plan
             return scan
 
         return read_current(self._state, fixed)
 
-    def narrowed(self, columns: Sequence[str] | None, where: pc.Expression | None) -> Scan:
+    def _own_filter(self) -> Predicate | None:
+        """The filter of the request, parsed at most once."""
+        if isinstance(self._request.where, str):
+            return self.plan.where
+        return as_predicate(self._request.where, self.plan.table)
+
+    def narrowed(
+        self, columns: Sequence[str] | None, where: pc.Expression | Predicate | None
+    ) -> Scan:
         """The scan of some of the columns (None: all) and of the rows that pass a filter too."""
         names = self._request.columns if columns is None else tuple(columns)
-        own = self.plan.where if isinstance(self._request.where, str) else self._request.where
-        inner = replace(self._request, columns=names, where=both(own, where))
+        found = None if where is None else as_predicate(where, self.plan.table)
+        inner = replace(self._request, columns=names, where=both(self._own_filter(), found))
         return Scan(self._state, inner, engine=self._engine)
 
     def explain(self) -> ScanPlan:

@@ -7,14 +7,12 @@ cannot contain the requested commits are not read.  Source: table_format 7.10.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.errors import SnapshotExpiredError, UserError
 from pyhudi.markup import bytes_text, card_html, count_text, facts_html, plural
@@ -27,15 +25,16 @@ from pyhudi.read.changes.incremental import (
 )
 from pyhudi.read.changes.no_op_filter import against_before
 from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.positions import moment_at
+from pyhudi.read.predicate import Predicate, both
 from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
 from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, skip
 from pyhudi.read.skipping.partition_stats import possible_partitions
 from pyhudi.read.skipping.partition_values import matching, partition_values
-from pyhudi.read.skipping.predicates import both, parse_filter
 from pyhudi.read.skipping.secondary_index import secondary_use
 from pyhudi.read.snapshot_availability import check_not_cleaned, check_not_expired, check_reached
-from pyhudi.read.sql.sql_filter import Filter, as_filter
+from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, InstantTime
@@ -59,7 +58,7 @@ class ScanRequest:
     """
 
     columns: tuple[str, ...] | None = None
-    where: Filter | None = None
+    where: Filter | Predicate | None = None
     as_of: PointInTime | None = None
     mode: ScanMode = ScanMode.SNAPSHOT
     with_meta: bool = True
@@ -73,15 +72,16 @@ _FELL_BACK: Final = "files of the range were cleaned: rows written later are lef
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """What a scan will read."""
+    """What a scan will read.  schema: of the rows; table: of all columns that it may name."""
 
     schema: pa.Schema
+    table: pa.Schema
     tasks: tuple[ReadTask, ...]
     partition_count: int
     partitions_read: int
     groups_skipped: int
     limit: InstantTime | None
-    where: pc.Expression | None = None
+    where: Predicate | None = None
     listed_by: str = "the store"
     skipped_by: Mapping[str, int] = field(default_factory=dict)
     fell_back: bool = False
@@ -141,7 +141,7 @@ def plan_scan(state: TableState, request: ScanRequest) -> ScanPlan:
         return _plan(state, request)
     except SnapshotExpiredError:
         now = replace(changes, until=None, falls_back=False)
-        where = as_filter(request.where, state.schema())
+        where = as_predicate(request.where, state.schema())
         where = both(where, range_filter(state, changes))
         return replace(_plan(state, replace(request, changes=now, where=where)), fell_back=True)
 
@@ -158,12 +158,11 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         moment, limit = state, None
     schema = _schema(state, moment, request, limit)
     columns = columns_of(schema, request)
-    where = as_filter(request.where, schema)
+    where = as_predicate(request.where, schema)
     where = both(where, None if window is None else window.filter())
-    filter_columns = () if where is None else named_columns(where, schema)
     partitions, values = _partitions(moment, schema, where, window)
     if where is not None and window is None:
-        values = _possible(moment, request, where, schema, filter_columns, values)
+        values = _possible(moment, request, where, schema, values)
     found = _found_slices(
         state, moment, request, window, limit, partitions=partitions, values=values
     )
@@ -173,7 +172,6 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         rules=moment.rules,
         visibility=found.visibility,
         where=where,
-        filter_columns=filter_columns,
     )
     remaining = _skipped(moment, request, found, where, spec, values)
     spec = replace(spec, keys=remaining.keys)
@@ -188,6 +186,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         tasks = against_before(state, window, tasks)
     return ScanPlan(
         schema=spec.schema,
+        table=schema,
         tasks=tuple(tasks),
         partition_count=len(partitions),
         partitions_read=len(values),
@@ -196,8 +195,15 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         where=where,
         listed_by=found.listed_by,
         skipped_by=remaining.by,
-        index_notes=remaining.notes,
+        index_notes=(*_unanalyzed(request, where), *remaining.notes),
     )
+
+
+def _unanalyzed(request: ScanRequest, where: Predicate | None) -> tuple[str, ...]:
+    """The note on a filter of which a part rules out no files."""
+    if where is None or where.refused is None or not request.data_skipping:
+        return ()
+    return (f"not used: the filter {where.refused}",)
 
 
 def _schema(
@@ -212,9 +218,8 @@ def _schema(
 def _possible(
     state: TableState,
     request: ScanRequest,
-    where: pc.Expression,
+    where: Predicate,
     schema: pa.Schema,
-    columns: tuple[str, ...],
     values: dict[str, dict[str, pa.Scalar]],
 ) -> dict[str, dict[str, pa.Scalar]]:
     """The partitions that the metadata table does not rule out."""
@@ -222,7 +227,7 @@ def _possible(
     if not request.data_skipping or not is_newest:
         return values
     fixed = frozenset(name for known in values.values() for name in known)
-    skipping = SkippingRequest(where, schema, columns, is_newest, fixed)
+    skipping = SkippingRequest(where, schema, is_newest, fixed)
     found = possible_partitions(state, list(values), skipping)
     return {p: values[p] for p, may_match in zip(values, found, strict=True) if may_match}
 
@@ -231,7 +236,7 @@ def _skipped(
     state: TableState,
     request: ScanRequest,
     found: _Found,
-    where: pc.Expression | None,
+    where: Predicate | None,
     spec: SliceSpec,
     values: Mapping[str, Mapping[str, pa.Scalar]],
 ) -> Skipped:
@@ -239,14 +244,14 @@ def _skipped(
     if where is None or not request.data_skipping:
         return Skipped(found.slices)
     if found.listed_by == BY_COMMITS:
-        use = secondary_use(state, parse_filter(where), spec.table, is_newest=False)
+        use = secondary_use(state, where.tree, spec.table, is_newest=False)
         refused = () if use.refused is None else (f"not used: {use.refused}",)
         return Skipped(found.slices, notes=refused)
     fixed = frozenset(name for known in values.values() for name in known)
     is_newest = (
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
     )
-    skipping = SkippingRequest(where, spec.table, spec.filter_columns, is_newest, fixed)
+    skipping = SkippingRequest(where, spec.table, is_newest, fixed)
     # Statistics of a skeleton file do not cover the columns of its source file.
     known = [file_slice for file_slice in found.slices if file_slice.source is None]
     skipped = skip(state, known, skipping)
@@ -321,52 +326,8 @@ def columns_of(schema: pa.Schema, request: ScanRequest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(request.columns))
 
 
-def named_columns(where: pc.Expression, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns a filter names, or more.  Raises UserError if it does not match the table.
-
-    Arrow does not report them; the expression's text contains each used name as a separate word.
-    """
-    if not isinstance(where, pc.Expression):
-        raise UserError(
-            "where takes SQL text or a pyarrow.compute.Expression", given=type(where).__name__
-        )
-    text = str(where)
-    mismatch = _mismatch(where, schema)
-    if mismatch is not None:
-        raise _no_match(mismatch, text, schema)
-    names = tuple(n for n in schema.names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
-    named = pa.schema([schema.field(name) for name in names])
-    return names if names and _mismatch(where, named) is None else tuple(schema.names)
-
-
-def _no_match(mismatch: Exception, where: str, schema: pa.Schema) -> UserError:
-    """The error for an expression that Arrow refuses for rows of this schema."""
-    reason = str(mismatch).partition("\n")[0]
-    unknown = re.search(r"No match for FieldRef\.Name\((.*?)\) in ", reason)
-    if unknown:
-        return UserError(
-            "the filter names a column that the table lacks", where=where, column=unknown[1],
-            hint=columns_hint([unknown[1]], schema.names),
-        )  # fmt: skip
-    named = (f for f in schema if re.search(rf"(?<!\w){re.escape(f.name)}(?!\w)", where))
-    kinds = ", ".join(f"{field.name} is {field.type}" for field in named)
-    return UserError(
-        "the filter does not match the types of the columns", where=where, reason=reason,
-        hint=f"{kinds}: compare with values of that type" if kinds else "name a column",
-    )  # fmt: skip
-
-
-def _mismatch(where: pc.Expression, schema: pa.Schema) -> Exception | None:
-    """Why a filter cannot be applied to rows of this schema; None if it can."""
-    try:
-        schema.empty_table().filter(where)
-    except (pa.ArrowException, TypeError) as mismatch:
-        return mismatch
-    return None
-
-
 def _partitions(
-    state: TableState, schema: pa.Schema, where: pc.Expression | None, window: ChangeWindow | None
+    state: TableState, schema: pa.Schema, where: Predicate | None, window: ChangeWindow | None
 ) -> tuple[list[str], dict[str, dict[str, pa.Scalar]]]:
     """Every candidate partition, and those that can match with the values in their paths."""
     if window is not None and window.groups is not None:
@@ -391,7 +352,6 @@ __all__ = [
     "ScanRequest",
     "columns_of",
     "count_task",
-    "named_columns",
     "plan_scan",
     "read_task",
 ]

@@ -19,6 +19,7 @@ from pyhudi.errors import FileMissingError, SnapshotExpiredError
 from pyhudi.formats.base_file import footer
 from pyhudi.read.changes.row_equality import rows_differ
 from pyhudi.read.file_slice import SliceSpec, read_slice, readable_row_groups
+from pyhudi.read.predicate import among
 from pyhudi.read.slice_parts import logged_rows, replaced_rows
 from pyhudi.records import META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
@@ -142,8 +143,7 @@ def _changed_rows(task: ReadTask, older: Older) -> pa.Table:
     before_spec = replace(
         wide,
         columns=tuple(dict.fromkeys((key, *user))),
-        where=pc.field(key).isin(keys),
-        filter_columns=(key,),
+        where=among(key, keys),
         visibility=older.visibility,
     )
     before = pa.concat_tables(

@@ -61,7 +61,7 @@ def replaced_rows(
     if not blocks:
         return none
     spec.rules.check()
-    spec = replace(spec, columns=(), where=None, filter_columns=(), keys=None)
+    spec = replace(spec, columns=(), where=None, keys=None)
     spec, partial = with_partial_rules(spec, blocks)
     if spec.rules.is_plain and read is None:
         live = _outcome(fs, slice, blocks, spec).base

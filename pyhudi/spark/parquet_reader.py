@@ -155,7 +155,7 @@ def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
     if plan.where is None:
         return ""
     try:
-        condition(plan.where, schema, lambda name: F.col(quoted(name)))
+        condition(plan.where.tree, schema, lambda name: F.col(quoted(name)))
     except NoConditionError as error:
         return str(error)
     return ""
@@ -290,7 +290,7 @@ def _base_files(
             value = F.col(quoted(field.name))
         columns[field.name] = value.alias(field.name)
     if plan.where is not None:
-        frame = frame.where(condition(plan.where, schema, columns.__getitem__))
+        frame = frame.where(condition(plan.where.tree, schema, columns.__getitem__))
     return frame, columns
 
 

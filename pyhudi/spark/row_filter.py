@@ -1,6 +1,6 @@
 """Filters of scans as conditions that Spark evaluates on the rows of its own reader.
 
-A condition is true for exactly the rows for which the Arrow expression is true, and null where that
+A condition is true for exactly the rows for which the filter's tree is true, and null where that
 is null, so that any part of it can be negated.  A filter that contains a part without such an
 equivalent has no condition: pyhudi applies it.  NaN and zeros differ most: Spark's NaN equals
 itself and is the greatest number, and its Parquet reader tells the two zeros apart.
@@ -8,31 +8,37 @@ itself and is the greatest number, and its Parquet reader tells the two zeros ap
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from functools import reduce
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from pyhudi.read.skipping.predicates import (
+from pyhudi.read.predicate import (
+    COMPARISONS,
+    And,
     Call,
-    Field,
+    IsNull,
+    IsValid,
     Literal,
-    Predicate,
-    comparison,
-    parse_filter,
+    Node,
+    Not,
+    Or,
+    Unknown,
 )
+from pyhudi.read.predicate import (
+    Column as Named,
+)
+from pyhudi.read.skipping.filter_values import Comparison, comparison
 from pyhudi.spark.types import to_spark
 
 _VALUES_MAX: Final = 1000
 """With more values of `in` than this, the Spark plan becomes slow."""
-
-_NULL_IS_NO_VALUE: Final = (0, 1)
-"""`null_matching_behavior` MATCH and SKIP: a null is not in a set that has no null."""
 
 _EPOCH: Final = datetime(1970, 1, 1)
 
@@ -41,16 +47,13 @@ class NoConditionError(Exception):
     """A part of the filter has no equivalent in Spark; the message says which."""
 
 
-def condition(where: pc.Expression, schema: pa.Schema, columns: Callable[[str], Column]) -> Column:
+def condition(tree: Node, schema: pa.Schema, columns: Callable[[str], Column]) -> Column:
     """The condition of a filter.
 
     schema: the columns of the table.  columns: the Spark column of a name.
     Raises NoConditionError.
     """
-    node = parse_filter(where)
-    if node is None:
-        raise NoConditionError("the filter cannot be analyzed")
-    return _Conversion(schema, columns).condition(node)
+    return _Conversion(schema, columns).condition(tree)
 
 
 class _Conversion:
@@ -59,59 +62,58 @@ class _Conversion:
     def __init__(self, schema: pa.Schema, columns: Callable[[str], Column]) -> None:
         self._schema, self._columns = schema, columns
 
-    def condition(self, node: Predicate) -> Column:
+    def condition(self, node: Node) -> Column:
         match node:
-            case Field(name) if pt.is_boolean(self._schema.field(name).type):
+            case Named((name,)) if pt.is_boolean(self._schema.field(name).type):
                 return self._columns(name)
-            case Call("and_kleene", (left, right)):
-                return self.condition(left) & self.condition(right)
-            case Call("or_kleene", (left, right)):
-                return self.condition(left) | self.condition(right)
-            case Call("invert", (child,)):
-                return ~self.condition(child)
-            case Call("is_valid", (Field(name),)):
+            case And(sides):
+                return reduce(operator.and_, map(self.condition, sides))
+            case Or(sides):
+                return reduce(operator.or_, map(self.condition, sides))
+            case Not(value):
+                return ~self.condition(value)
+            case IsValid(Named((name,))):
                 return self._columns(name).isNotNull()
-            case Call("is_null", (Field(name),), options) if not _option(options, "nan_is_null"):
+            case IsNull(Named((name,)), False):
                 return self._columns(name).isNull()
-            case Call("is_nan", (Field(name),)) if pt.is_floating(self._schema.field(name).type):
+            case Call("is_nan", (Named((name,)),)) if pt.is_floating(self._schema.field(name).type):
                 column = self._columns(name)
                 return F.when(column.isNotNull(), F.isnan(column))
             case Literal(value) if pt.is_boolean(value.type):
                 return F.lit(value.as_py()).cast("boolean")
-            case Call(name, (Field(column),), options) if name in _TEXT_MATCHES:
-                return self._text_match(name, column, options)
-            case Call():
-                return self._compared(node)
-        raise NoConditionError("the filter has a part that is not a comparison")
-
-    def _compared(self, node: Call) -> Column:
+            case Call(name, (Named((column_name,)),)) if name in _TEXT_MATCHES:
+                return self._text_match(node, column_name)
+            case Unknown(_, why):
+                raise NoConditionError(f"the filter {why}")
         found = comparison(node)
         if found is None:
-            raise NoConditionError(f"the filter uses {node.name} of other than a column and values")
+            noun = node.name if isinstance(node, Call) else type(node).__name__
+            raise NoConditionError(f"the filter uses {noun} of other than a column and values")
+        return self._compared(found)
+
+    def _compared(self, found: Comparison) -> Column:
         kind = self._schema.field(found.name).type
         column = self._columns(found.name)
         if found.operator == "in":
-            return self._in(column, found.values, kind, node.options)
+            return self._in(column, found.values, kind)
         value = _as_type(found.values, kind)
         if pt.is_floating(kind):
             return _compared_floats(column, found.operator, value[0].as_py(), kind)
-        return _OPERATORS[found.operator](column, _literal(value[0], kind))
+        compared: Column = COMPARISONS[found.operator](column, _literal(value[0], kind))
+        return compared
 
-    def _in(self, column: Column, values: pa.Array, kind: pa.DataType, options: Any) -> Column:
+    def _in(self, column: Column, values: pa.Array, kind: pa.DataType) -> Column:
         if pt.is_floating(kind) or len(values) > _VALUES_MAX:
             raise NoConditionError(f"the filter has a list of {len(values)} values of type {kind}")
-        if _option(options, "null_matching_behavior") not in _NULL_IS_NO_VALUE:
-            raise NoConditionError("the filter has a list that gives null for null")
         literals = [_literal(value, kind) for value in _as_type(values, kind)]
         return column.isin(*literals) & column.isNotNull() if literals else F.lit(False)
 
-    def _text_match(self, name: str, column: str, options: Any) -> Column:
-        kind = self._schema.field(column).type
-        if not pt.is_string(kind) or _option(options, "ignore_case"):
-            raise NoConditionError(f"the filter uses {name}")
-        pattern = _option(options, "pattern")
+    def _text_match(self, call: Call, column: str) -> Column:
+        if not pt.is_string(self._schema.field(column).type) or call.option("ignore_case"):
+            raise NoConditionError(f"the filter uses {call.name}")
+        pattern = call.option("pattern")
         text = pattern.decode() if isinstance(pattern, bytes) else str(pattern)
-        return _TEXT_MATCHES[name](self._columns(column), F.lit(text))
+        return _TEXT_MATCHES[call.name](self._columns(column), F.lit(text))
 
 
 _TEXT_MATCHES: Final[Mapping[str, Callable[[Column, Column], Column]]] = {
@@ -119,21 +121,6 @@ _TEXT_MATCHES: Final[Mapping[str, Callable[[Column, Column], Column]]] = {
     "ends_with": lambda column, text: column.endswith(text),
     "match_substring": lambda column, text: column.contains(text),
 }
-
-_OPERATORS: Final[Mapping[str, Callable[[Column, Column], Column]]] = {
-    "==": lambda column, value: column == value,
-    "!=": lambda column, value: column != value,
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
-}
-
-
-def _option(options: pa.Scalar | None, name: str) -> Any:
-    if options is None:
-        raise NoConditionError("the filter has a function without its options")
-    return options[name].as_py()
 
 
 def _compared_floats(column: Column, operator: str, value: float, kind: pa.DataType) -> Column:
@@ -153,7 +140,8 @@ def _compared_floats(column: Column, operator: str, value: float, kind: pa.DataT
         return equal if operator == "==" else ~equal
     if value == 0:
         value = 0.0 if operator in ("<=", ">") else -0.0
-    return _OPERATORS[operator](column, literal(value)) & ~F.isnan(column)
+    compared: Column = COMPARISONS[operator](column, literal(value)) & ~F.isnan(column)
+    return compared
 
 
 def _as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -96,7 +96,7 @@ def compiled(
     for clause in clauses:
         sides = one_side if clause.kind is ClauseKind.INSERT else both_sides
         _check_expression(clause)
-        where = as_filter(clause.where, sides, sides.names)
+        where = None if clause.where is None else as_filter(clause.where, sides, sides.names)
         if clause.values is not None:
             check_assignments(clause.values, table, config)
         values = {field.name: _column(clause, field, source, sides) for field in table}

@@ -15,8 +15,8 @@ from pyhudi.metadata.expression_index.definition import ExpressionIndex, Express
 from pyhudi.metadata.expression_index.functions import Expression
 from pyhudi.metadata.expression_index.time_zones import in_any_zone
 from pyhudi.metadata.file_stats.ranges import ColumnRanges
+from pyhudi.read.arrow_filter import arrow_tree
 from pyhudi.read.skipping.expression_index import UsableIndex, on_ranges
-from pyhudi.read.skipping.predicates import parse_filter
 from tests.metadata.secondary_index.foreign import foreign_table
 
 DAY, LOWER = pc.day(pc.field("d")), pc.utf8_lower(pc.field("name"))
@@ -61,8 +61,7 @@ def test_other_filters_read_every_file(where: pc.Expression, tmp_path: Path) -> 
 def test_text_that_java_lowers_to_more_characters_is_not_lost() -> None:
     lower = Expression("lower", "name")
     index = UsableIndex(ExpressionIndex("x", lower, ExpressionKind.COLUMN_STATS, 2), pa.string())
-    node = parse_filter(LOWER == "mini")
-    assert node is not None
+    node = arrow_tree(LOWER == "mini")
     assert "mi\u0308" in str(on_ranges(node, index)) and "mini" in str(on_ranges(node, index))
 
 

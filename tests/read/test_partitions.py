@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.skipping.partition_values import matching, partition_values
 from pyhudi.table.properties import TableConfig
 
@@ -82,7 +83,7 @@ def test_a_filter_keeps_partitions_that_can_match() -> None:
     ]
 
     def retained(where: pc.Expression) -> list[bool]:
-        return matching(known, SCHEMA, where)
+        return matching(known, SCHEMA, as_predicate(where, SCHEMA))
 
     assert retained(pc.field("city") == "sf") == [True, True, False, False]
     assert retained((pc.field("n") > 1) & (pc.field("x") < 5)) == [False, True, False, False]

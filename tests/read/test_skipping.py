@@ -18,8 +18,10 @@ import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.options import parse_options
+from pyhudi.read.arrow_filter import arrow_tree
+from pyhudi.read.predicate import And, Column
 from pyhudi.read.skipping.file_slices import can_pass
-from pyhudi.read.skipping.predicates import Call, Field, parse_filter, required_values
+from pyhudi.read.skipping.filter_values import required_values
 from tests.support.examples import UNSHRUNK, examples
 from tests.support.fixtures import fixtures
 
@@ -215,14 +217,13 @@ def test_a_table_gets_its_facts_when_requested_later() -> None:
     ],
 )
 def test_the_keys_of_a_filter(where: pc.Expression, values: list[str] | None) -> None:
-    found = required_values(parse_filter(where), ["id"], pa.string())
+    found = required_values(arrow_tree(where), ["id"], pa.string())
     assert (found and found.to_pylist()) == values
 
 
 def test_a_filter_reads_as_a_tree() -> None:
-    node = parse_filter(pc.field("a").isin([1]) & pc.field("b"))
-    assert isinstance(node, Call) and node.name == "and_kleene"
-    assert node.arguments[1] == Field("b")
+    node = arrow_tree(pc.field("a").isin([1]) & pc.field("b"))
+    assert isinstance(node, And) and node.sides[1] == Column(("b",))
     assert can_pass(node, {}, 2).tolist() == [True, True]
 
 

@@ -41,5 +41,5 @@ def read_in_parts(
     assert (np.diff(replaced) > 0).all()
     rows = base.filter(pa.array(keep))
     if spec.where is not None:
-        rows = rows.filter(spec.where)
+        rows = spec.where.passing(rows)
     return pa.concat_tables([rows.select(list(spec.columns)), logged])

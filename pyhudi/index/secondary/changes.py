@@ -22,6 +22,7 @@ from pyhudi.metadata.secondary_index.changes import EntryChanges, changes_betwee
 from pyhudi.metadata.secondary_index.definition import SecondaryIndex
 from pyhudi.metadata.secondary_index.key_format import entry_keys, groups_of, value_texts
 from pyhudi.read.file_slice import SliceSpec, log_blocks, log_entries, looked_at, read_slice
+from pyhudi.read.predicate import among
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
@@ -159,8 +160,7 @@ def stage_changes(task: GroupChange) -> Staged | None:
 def _narrowed(spec: SliceSpec, keys: pa.Array) -> SliceSpec:
     """Limited to rows with these keys."""
     column = spec.rules.key_column
-    where = pc.field(column).isin(keys)
-    return replace(spec, where=where, filter_columns=(column,), keys=keys)
+    return replace(spec, where=among(column, keys), keys=keys)
 
 
 def _logged_keys(fs: FileSystem, slice: FileSlice, spec: SliceSpec) -> pa.Array:

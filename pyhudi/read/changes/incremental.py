@@ -22,12 +22,11 @@ Source: table_format 7.10; TimelineUtils.handleHollowCommitIfNeeded of Apache Hu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.errors import HollowCommitError, UnsupportedTableError, UserError
 from pyhudi.filenames import BaseFileName, parse_data_file
@@ -35,7 +34,17 @@ from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.merge.payload_classes import Keeps
 from pyhudi.options import HollowCommitPolicy
 from pyhudi.read.positions import as_position
-from pyhudi.read.skipping.predicates import both
+from pyhudi.read.predicate import (
+    And,
+    Column,
+    Compare,
+    In,
+    Node,
+    Not,
+    Predicate,
+    both,
+    literal,
+)
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime, Position
@@ -79,7 +88,7 @@ class ChangeWindow:
     limit: InstantTime | None
     commits: tuple[tuple[Instant, CommitMetadata], ...] | None
     partitions: str | None = None
-    where: pc.Expression | None = None
+    where: Predicate | None = None
     reaches_archive: bool = False
 
     def allows(self, partition: str) -> bool:
@@ -103,7 +112,7 @@ class ChangeWindow:
             for file_id in ids
         )
 
-    def filter(self) -> pc.Expression | None:
+    def filter(self) -> Predicate | None:
         """The filter that selects the rows of the range from the snapshot at `limit`; None: all."""
         if self.reaches_archive:
             return self.where
@@ -210,14 +219,14 @@ def _reaches_archive(state: TableState, since: Position, until: Position | None)
     return any(i.position > since and (until is None or i.position <= until) for i in archived)
 
 
-def range_filter(state: TableState, changes: ChangeRange) -> pc.Expression | None:
+def range_filter(state: TableState, changes: ChangeRange) -> Predicate | None:
     """The filter that selects the rows of a range from the newest snapshot; None: all."""
     if not state.log.layout.has_completion_times:
         return open_window(state, changes).filter()
     since = as_position(state, changes.since)
     until = None if changes.until is None else as_position(state, changes.until)
     later = [i.time for i in state.commits if until is not None and i.position > until]
-    where = ~pc.field(COMMIT_TIME).isin(pa.array(later, pa.string())) if later else None
+    where = Predicate(Not(_among(later)), (COMMIT_TIME,)) if later else None
     return both(where, _commit_filter(state, since, None))
 
 
@@ -286,17 +295,25 @@ def _first_hollow_commit(
 
 def _commit_filter(
     state: TableState, since: Position, limit: InstantTime | None
-) -> pc.Expression | None:
+) -> Predicate | None:
     """The filter for rows of commits after `since` that the state sees; None: all of its rows."""
-    time = pc.field(COMMIT_TIME)
     if not state.log.layout.has_completion_times:
-        later = time > since
-        return later if limit is None else later & (time <= limit)
+        later = _compared(">", since)
+        sides = (later,) if limit is None else (later, _compared("<=", limit))
+        return Predicate(And(sides), (COMMIT_TIME,))
     if not _is_known(state, since, limit):
         return None
     times = sorted(i.time for i in state.commits if i.position > since)
-    among = time.isin(pa.array(times, pa.string()))
-    return among & (time >= times[0]) & (time <= times[-1]) if times else among
+    bounds = (_compared(">=", times[0]), _compared("<=", times[-1])) if times else ()
+    return Predicate(And((_among(times), *bounds)), (COMMIT_TIME,))
+
+
+def _compared(operator: str, time: str) -> Node:
+    return Compare(operator, Column((COMMIT_TIME,)), literal(time))
+
+
+def _among(times: Sequence[str]) -> Node:
+    return In(Column((COMMIT_TIME,)), pa.array(times, pa.string()))
 
 
 def _is_determined_by_range(rules: MergeRules) -> bool:

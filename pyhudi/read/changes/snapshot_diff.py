@@ -20,12 +20,14 @@ from pyhudi.errors import UserError
 from pyhudi.read.changes.before_after import DELETE, INSERT, KEY, PARTITION, change_schema, changed
 from pyhudi.read.changes.incremental import commits_between
 from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.positions import as_position
-from pyhudi.read.scan_plan import ScanRequest, columns_of, named_columns
+from pyhudi.read.predicate import Predicate
+from pyhudi.read.scan_plan import ScanRequest, columns_of
 from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.snapshot_availability import check_not_expired
-from pyhudi.read.sql.sql_filter import Filter, as_filter
+from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, FileGroupId, Position
@@ -55,7 +57,7 @@ def diff_rows(
     names = columns_of(schema, ScanRequest(columns=columns, with_meta=False))
     if any(name in META_COLUMNS for name in names):
         raise UserError("meta columns are not compared", columns=", ".join(names))
-    spec = diff_spec(state, schema, names, as_filter(where, schema))
+    spec = diff_spec(state, schema, names, as_predicate(where, schema))
     groups = _groups_between(state, first, second)
     old, new = tasks_at(state, first, groups, spec), tasks_at(state, second, groups, spec)
     tasks = [
@@ -118,7 +120,7 @@ def _rows(found: pa.Table, side: str) -> pa.Table:
 
 
 def diff_spec(
-    state: TableState, schema: pa.Schema, names: Sequence[str], where: pc.Expression | None
+    state: TableState, schema: pa.Schema, names: Sequence[str], where: Predicate | None
 ) -> SliceSpec:
     rules = state.rules
     return SliceSpec(
@@ -127,7 +129,6 @@ def diff_spec(
         rules=rules,
         visibility=state.view(partitions=[]).visibility,
         where=where,
-        filter_columns=() if where is None else named_columns(where, schema),
     )
 
 

@@ -34,7 +34,7 @@ from pyhudi.metadata.expression_index.calendar import strftime_format
 from pyhudi.metadata.expression_index.definition import ExpressionIndex, usable_expressions
 from pyhudi.metadata.expression_index.functions import DEFAULT_FORMAT
 from pyhudi.metadata.expression_index.time_zones import depends_on_zone, has_bounds_in_any_zone
-from pyhudi.read.skipping.predicates import Call, Field, Literal, Predicate
+from pyhudi.read.predicate import And, Call, Cast, Column, Compare, In, Literal, Node, Or
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
 
@@ -43,9 +43,6 @@ _SAME: Final = {
     **{name: name for name in ("year", "month", "day", "hour")}, "length": "utf8_length", **_CASED,
 }  # fmt: skip
 _TRIMMED: Final = {"trim": "utf8_trim", "ltrim": "utf8_ltrim", "rtrim": "utf8_rtrim"}
-_COMPARED: Final = frozenset(
-    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
-)
 _DOT_ABOVE: Final = "\u0307"
 
 
@@ -71,11 +68,15 @@ class UsableIndex:
         """Whether its entries depend on the time zone of their writers."""
         return depends_on_zone(self.index.expression, self.source)
 
-    def is_call(self, node: Predicate) -> bool:
+    def is_call(self, node: Node) -> bool:
         """Whether a node is the index's function of its column."""
-        expression, column = self.index.expression, Field(self.index.column)
+        expression, column = self.index.expression, Column((self.index.column,))
         if expression.function == "identity":
             return node == column
+        if isinstance(node, Cast):
+            return (
+                expression.function == "to_date" and node.value == column and node.to == pa.date32()
+            )
         if not isinstance(node, Call):
             return False
         given = dict(expression.options)
@@ -88,51 +89,31 @@ def _is_function(node: Call, function: str, given: Mapping[str, str]) -> bool:
     """Whether a call is this function, except for the formatting of times."""
     if function in _TRIMMED:
         characters = given.get("trimString", " ")
-        return node.name == _TRIMMED[function] and _option(node, "characters") == characters
+        return node.name == _TRIMMED[function] and node.option("characters") == characters
     if function == "substring":
         start = max(0, int(given["pos"]) - 1)
-        span = tuple(_option(node, name) for name in ("start", "stop", "step"))
+        span = tuple(node.option(name) for name in ("start", "stop", "step"))
         expected = (start, start + int(given["len"]), 1)
         return node.name == "utf8_slice_codeunits" and span == expected
-    if function == "to_date":
-        return node.name == "cast" and _target(node) == pa.date32()
     return node.name == _SAME.get(function)
 
 
-def _is_format_of(node: Call, function: str, given: Mapping[str, str], column: Field) -> bool:
+def _is_format_of(node: Call, function: str, given: Mapping[str, str], column: Column) -> bool:
     if function == "from_unixtime":
-        is_text = _is_cast_to_seconds(node.arguments, column)
+        is_text = node.arguments in _as_seconds(column)
         return is_text and _is_format(node, given.get("format", DEFAULT_FORMAT))
     is_plain = function == "date_format" and node.arguments == (column,)
     # Arrow prints fractions of seconds, Java does not
     return is_plain and "ss" not in given["format"] and _is_format(node, given["format"])
 
 
-def _option(node: Call, name: str) -> object:
-    try:
-        return None if node.options is None else node.options[name].as_py()
-    except (KeyError, IndexError):
-        return None
-
-
-def _target(node: Call) -> pa.DataType | None:
-    try:
-        return None if node.options is None else node.options["to_type"].type
-    except (KeyError, IndexError):
-        return None
-
-
-def _is_cast_to_seconds(arguments: tuple[Predicate, ...], column: Field) -> bool:
-    match arguments:
-        case (Call("cast", (inner,)) as cast,):
-            kind = _target(cast)
-            return kind in (pa.timestamp("s"), pa.timestamp("s", "UTC")) and inner == column
-        case _:
-            return False
+def _as_seconds(column: Column) -> tuple[tuple[Node], ...]:
+    kinds = (pa.timestamp("s"), pa.timestamp("s", "UTC"))
+    return tuple((Cast(column, kind, safe),) for kind in kinds for safe in (True, False))
 
 
 def _is_format(node: Call, pattern: str) -> bool:
-    return bool(_option(node, "format") == strftime_format(pattern))
+    return bool(node.option("format") == strftime_format(pattern))
 
 
 def usable_indexes(
@@ -154,56 +135,57 @@ def usable_indexes(
     return tuple(found)
 
 
-def on_ranges(node: Predicate, index: UsableIndex) -> Predicate | None:
+def on_ranges(node: Node, index: UsableIndex) -> Node | None:
     """The filter with comparisons of the index's function as comparisons of the pseudo column;
     None if it has none that the index can decide."""
     found = _rewritten(node, index)
     return found if found != node else None
 
 
-def _rewritten(node: Predicate, index: UsableIndex) -> Predicate:
-    if not isinstance(node, Call):
-        return node
-    if node.name in ("and", "and_kleene", "or", "or_kleene"):
-        return Call(node.name, tuple(_rewritten(side, index) for side in node.arguments))
-    if _has_case(index):
-        return _of_cased_text(node, index)
-    pseudo = Field(index.name)
-    sides = tuple(pseudo if index.is_call(side) else side for side in node.arguments)
-    if pseudo not in sides:
-        return node
-    is_compared = node.name in _COMPARED and any(isinstance(side, Literal) for side in sides)
-    return Call(node.name, sides, node.options) if is_compared or node.name == "is_in" else node
+def _rewritten(node: Node, index: UsableIndex) -> Node:
+    pseudo = Column((index.name,))
+    match node:
+        case And(sides) | Or(sides):
+            return type(node)(tuple(_rewritten(side, index) for side in sides))
+        case Compare() if _has_case(index):
+            return _of_cased_text(node, index)
+        case Compare(operator, left, Literal() as right) if index.is_call(left):
+            return Compare(operator, pseudo, right)
+        case Compare(operator, Literal() as left, right) if index.is_call(right):
+            return Compare(operator, left, pseudo)
+        case In(value, values, skips) if index.is_call(value) and not _has_case(index):
+            return In(pseudo, values, skips)
+    return node
 
 
 def _has_case(index: UsableIndex) -> bool:
     return index.index.expression.function in _CASED
 
 
-def _of_cased_text(node: Call, index: UsableIndex) -> Predicate:
-    literal = next((side for side in node.arguments if isinstance(side, Literal)), None)
-    if node.name != "equal" or literal is None or not any(map(index.is_call, node.arguments)):
+def _of_cased_text(node: Compare, index: UsableIndex) -> Node:
+    sides = (node.left, node.right)
+    literal = next((side for side in sides if isinstance(side, Literal)), None)
+    if node.operator != "==" or literal is None or not any(map(index.is_call, sides)):
         return node
     text = literal.value.as_py()
     if not isinstance(text, str) or not text.isascii():
         return node
     is_odd = index.index.expression.function == "lower" and "i" in text
     if not index.index.is_ranged:
-        return node if is_odd else _compared(index, "equal", text)
+        return node if is_odd else _compared(index, "==", text)
     greatest = text
     if is_odd:  # may stand for i and U+0307
         greatest = text[: text.index("i") + 1] + chr(ord(_DOT_ABOVE) + 1)
-    bounds = (("greater_equal", text), ("less_equal", greatest))
-    return Call("and", tuple(_compared(index, name, bound) for name, bound in bounds))
+    return And((_compared(index, ">=", text), _compared(index, "<=", greatest)))
 
 
-def _compared(index: UsableIndex, operator: str, text: str) -> Call:
-    return Call(operator, (Field(index.name), Literal(pa.scalar(text, pa.string()))))
+def _compared(index: UsableIndex, operator: str, text: str) -> Compare:
+    return Compare(operator, Column((index.name,)), Literal(pa.scalar(text, pa.string())))
 
 
 def rewritten_filters(
-    fs: FileSystem, config: TableConfig, node: Predicate, schema: pa.Schema
-) -> Iterator[tuple[UsableIndex, Predicate]]:
+    fs: FileSystem, config: TableConfig, node: Node, schema: pa.Schema
+) -> Iterator[tuple[UsableIndex, Node]]:
     """The indexes that can decide a part of the filter, with the filter on the pseudo column."""
     for index in usable_indexes(fs, config, schema):
         found = on_ranges(node, index)

@@ -33,17 +33,10 @@ from pyhudi.metadata.file_stats.records import FileName
 from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX, MetadataPartition
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
+from pyhudi.read.predicate import And, Call, Column, IsNull, IsValid, Node, Or, Predicate
 from pyhudi.read.skipping.expression_index import UsableIndex, rewritten_filters
+from pyhudi.read.skipping.filter_values import Comparison, comparison, required_values
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
-from pyhudi.read.skipping.predicates import (
-    Call,
-    Comparison,
-    Field,
-    Predicate,
-    comparison,
-    parse_filter,
-    required_values,
-)
 from pyhudi.read.skipping.secondary_index import SecondaryLookup, secondary_use
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId
@@ -79,9 +72,8 @@ class SkippingRequest:
     """A filter on a table of these columns.  is_newest: whether the newest snapshot is read.
     fixed: columns whose values come from the partition path, not from files."""
 
-    where: pc.Expression
+    where: Predicate
     schema: pa.Schema
-    columns: tuple[str, ...]
     is_newest: bool
     fixed: frozenset[str] = frozenset()
 
@@ -89,19 +81,18 @@ class SkippingRequest:
 def skip(state: TableState, slices: Sequence[FileSlice], request: SkippingRequest) -> Skipped:
     """Remove slices that cannot contain a matching row.  Reads only the metadata table."""
     metadata = state.metadata
-    node = parse_filter(request.where)
     left = list(slices)
     counts: dict[str, int] = {}
-    if node is None or not left:
+    if not left:
         return Skipped(left)
-    use = secondary_use(state, node, request.schema, is_newest=request.is_newest)
+    use = secondary_use(state, request.where.tree, request.schema, is_newest=request.is_newest)
     refused = () if use.refused is None else (f"not used: {use.refused}",)
     if metadata is None:
         return Skipped(left, notes=refused)
     secondary = _Secondary(state, metadata, use.lookups)
     for name, rule_out in [
         *secondary.rules(),
-        *_indexes(state, metadata, node, request),
+        *_indexes(state, metadata, request),
     ]:
         before = len(left)
         try:
@@ -146,10 +137,10 @@ _Rule = Callable[[list[FileSlice]], list[FileSlice]]
 
 
 def _indexes(
-    state: TableState, metadata: MetadataTable, node: Predicate, request: SkippingRequest
+    state: TableState, metadata: MetadataTable, request: SkippingRequest
 ) -> list[tuple[str, _Rule]]:
     """The indexes of this table that apply to this filter, the most selective first."""
-    listed = metadata.partitions_listed
+    listed, node = metadata.partitions_listed, request.where.tree
     found: list[tuple[str, _Rule]] = []
     keys = _keys(state.config, node, request.schema)
     if keys and len(keys[0]) <= _KEYS_MAX:
@@ -162,7 +153,7 @@ def _indexes(
             found.append(("bloom filters", lambda left: _bloomed(metadata, left, keys)))
     columns = {
         name: request.schema.field(name).type
-        for name in request.columns
+        for name in request.where.columns
         if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
     }
     rule = _rule_of_slices(state)
@@ -194,7 +185,7 @@ def _expression_ranges(
     return {index.name: in_any_zone(found, expression) if index.is_zoned else found}
 
 
-def _keys(config: TableConfig, node: Predicate, schema: pa.Schema) -> tuple[pa.Array, ...]:
+def _keys(config: TableConfig, node: Node, schema: pa.Schema) -> tuple[pa.Array, ...]:
     """Record keys to which the filter limits rows, as text, in every format in which they may be
     stored (arrays of the same length); empty where the filter does not limit keys."""
     if RECORD_KEY in schema.names:
@@ -268,7 +259,7 @@ def _rule_of_slices(state: TableState) -> _SliceRule:
 
 
 def _ranged(
-    node: Predicate,
+    node: Node,
     ranges_of: Callable[[Sequence[FileName]], Mapping[str, ColumnRanges]],
     rule: _SliceRule,
     slices: list[FileSlice],
@@ -295,32 +286,24 @@ def _ranged(
     return [file_slice for file_slice in slices if file_slice.group not in gone]
 
 
-def can_pass(node: Predicate, ranges: Mapping[str, ColumnRanges], count: int) -> Any:
+def can_pass(node: Node, ranges: Mapping[str, ColumnRanges], count: int) -> Any:
     """For each file, whether a row within these ranges may pass the filter: an array of bool."""
-    if isinstance(node, Call):
-        if node.name in ("and", "and_kleene"):
-            one, other = (can_pass(side, ranges, count) for side in node.arguments)
-            return one & other
-        if node.name in ("or", "or_kleene"):
-            one, other = (can_pass(side, ranges, count) for side in node.arguments)
-            return one | other
-        match node.arguments:
-            case (Field(name),) if node.name == "is_null" and name in ranges:
-                return _may_be_null(node, ranges[name])
-            case (Field(name),) if node.name == "is_valid" and name in ranges:
-                return ranges[name].has_values
-            case (Field(name),) if node.name == "is_nan" and name in ranges:
-                return _may_be_nan(ranges[name])
-        compared = comparison(node)
-        if compared is not None and compared.name in ranges:
-            return _may_compare(compared, ranges[compared.name])
+    match node:
+        case And(sides):
+            return np.logical_and.reduce([can_pass(side, ranges, count) for side in sides])
+        case Or(sides):
+            return np.logical_or.reduce([can_pass(side, ranges, count) for side in sides])
+        case IsNull(Column((name,)), or_nan) if name in ranges:
+            nulls = ranges[name].may_be_null
+            return nulls | _may_be_nan(ranges[name]) if or_nan else nulls
+        case IsValid(Column((name,))) if name in ranges:
+            return ranges[name].has_values
+        case Call("is_nan", (Column((name,)),)) if name in ranges:
+            return _may_be_nan(ranges[name])
+    compared = comparison(node)
+    if compared is not None and compared.name in ranges:
+        return _may_compare(compared, ranges[compared.name])
     return np.ones(count, np.bool_)
-
-
-def _may_be_null(node: Call, ranges: ColumnRanges) -> Any:
-    if node.options is not None and node.options["nan_is_null"].as_py():
-        return ranges.may_be_null | _may_be_nan(ranges)
-    return ranges.may_be_null
 
 
 def _may_be_nan(ranges: ColumnRanges) -> Any:

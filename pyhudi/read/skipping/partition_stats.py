@@ -16,7 +16,6 @@ from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableEr
 from pyhudi.metadata.file_stats.collect import read_partition_ranges
 from pyhudi.metadata.payloads import PARTITION_STATS
 from pyhudi.read.skipping.file_slices import SkippingRequest, can_pass
-from pyhudi.read.skipping.predicates import parse_filter
 from pyhudi.read.table_snapshot import TableState
 
 _LOG = logging.getLogger("pyhudi")
@@ -28,14 +27,13 @@ def possible_partitions(
     """For each partition, whether a row of it may match.  Reads only the metadata table."""
     every = [True] * len(partitions)
     metadata, rules = state.metadata, state.rules
-    node = parse_filter(request.where)
-    if metadata is None or node is None or not request.is_newest or not partitions:
+    if metadata is None or not request.is_newest or not partitions:
         return every
     if rules.refused is not None or rules.function is not None:
         return every
     columns: Mapping[str, pa.DataType] = {
         name: request.schema.field(name).type
-        for name in request.columns
+        for name in request.where.columns
         if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
     }
     if not columns or PARTITION_STATS.path not in metadata.partitions_listed:
@@ -45,5 +43,5 @@ def possible_partitions(
     except (CorruptFileError, FileMissingError, UnsupportedTableError) as broken:
         _LOG.warning("cannot skip partitions of %s by their statistics: %s", state.fs.url, broken)
         return every
-    found: list[bool] = can_pass(node, ranges, len(partitions)).tolist()
+    found: list[bool] = can_pass(request.where.tree, ranges, len(partitions)).tolist()
     return found

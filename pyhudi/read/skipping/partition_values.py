@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.read.predicate import Predicate
 from pyhudi.records import DEFAULT_PARTITION
 from pyhudi.table.properties import KeyGeneratorKind, TableConfig
 
@@ -81,7 +82,7 @@ def _moment(text: str, data_type: pa.TimestampType) -> pa.Scalar:
 
 
 def matching(
-    values: Sequence[Mapping[str, pa.Scalar]], schema: pa.Schema, where: pc.Expression
+    values: Sequence[Mapping[str, pa.Scalar]], schema: pa.Schema, where: Predicate
 ) -> list[bool]:
     """For each partition, whether a row of these values can satisfy `where`.  Reads nothing.
 
@@ -98,7 +99,7 @@ def matching(
     ]
     dataset = ds.FileSystemDataset(fragments, schema, file_format, nowhere)
     try:
-        matched = {int(fragment.path) for fragment in dataset.get_fragments(filter=where)}
+        matched = {int(fragment.path) for fragment in dataset.get_fragments(filter=where.arrow)}
     except pa.ArrowException:  # it has no result for a value; that is an error only for a row
         return [True] * len(values)
     return [index in matched for index in range(len(values))]

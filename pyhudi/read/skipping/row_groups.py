@@ -9,7 +9,7 @@ columns, which Arrow does not use for them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,8 +20,9 @@ import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
+from pyhudi.read.predicate import And, Column, Compare, Literal, Predicate, among
+from pyhudi.read.skipping.filter_values import is_analyzed, may_keep_nan, names_nan
 from pyhudi.read.skipping.partition_values import guarantee
-from pyhudi.read.skipping.predicates import Predicate, may_keep_nan, names_nan, parse_filter
 from pyhudi.storage.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -34,14 +35,13 @@ def matching_row_groups(
     fs: FileSystem,
     path: str,
     *,
-    where: pc.Expression,
-    filter_columns: Collection[str],
+    where: Predicate,
     table: pa.Schema,
     partition_values: Mapping[str, pa.Scalar],
 ) -> list[int] | None:
     """Numbers of the row groups to read; None for all of them.
 
-    filter_columns: the columns `where` names, with their types in `table`.  Reads the footer.
+    Reads the footer.
     """
     import pyarrow.dataset as ds  # slow to import
 
@@ -51,31 +51,29 @@ def matching_row_groups(
                 source, partition_expression=guarantee(partition_values)
             )
             stored = fragment.physical_schema
-            read = [name for name in filter_columns if name not in partition_values]
+            read = [name for name in where.columns if name not in partition_values]
             if fragment.num_row_groups < 1 or not all(_alike(stored, table, n) for n in read):
                 return None
         except pa.ArrowNotImplementedError:
             return None
         except (pa.ArrowException, OSError, ValueError) as broken:
             raise CorruptFileError(f"unreadable Parquet: {broken}", path=path) from broken
-        node = parse_filter(where)
-        if names_nan(node):
+        if names_nan(where.tree):
             return None
         try:
-            matched = [group.id for group in fragment.subset(where, schema=table).row_groups]
+            matched = [group.id for group in fragment.subset(where.arrow, schema=table).row_groups]
         except pa.ArrowException:  # the filter has no result for a value of the partition
             return None
-        floats = any(has_floats(table.field(name).type) for name in filter_columns)
-        if floats and may_keep_nan(node):
-            matched = _with_floats(fragment.metadata, node, table, filter_columns, matched)
+        floats = any(has_floats(table.field(name).type) for name in where.columns)
+        if floats and may_keep_nan(where.tree):
+            matched = _with_floats(fragment.metadata, where, table, matched)
         return None if len(matched) == fragment.num_row_groups else matched
 
 
 def _with_floats(
     metadata: pq.FileMetaData,
-    node: Predicate | None,
+    where: Predicate,
     table: pa.Schema,
-    names: Collection[str],
     matched: list[int],
 ) -> list[int]:
     """The row groups of a filter that NaN may pass.  matched: those that Arrow selects."""
@@ -83,16 +81,18 @@ def _with_floats(
     from pyhudi.read.skipping.file_slices import can_pass
 
     every = list(range(metadata.num_row_groups))
-    if node is None or not bounds_cover_nan(metadata) or _has_nan_bounds(metadata):
+    if not (
+        is_analyzed(where.tree) and bounds_cover_nan(metadata) and not _has_nan_bounds(metadata)
+    ):
         return every
-    kinds = {name: table.field(name).type for name in names}
+    kinds = {name: table.field(name).type for name in where.columns}
     ranges = {
         name: found
         for name, kind in kinds.items()
         if pt.is_floating(kind)
         if (found := _float_range(metadata, name, kind)) is not None
     }
-    possible = can_pass(node, ranges, len(every))
+    possible = can_pass(where.tree, ranges, len(every))
     # Bounds state a zero of either sign as both; Arrow evaluates the filter for the minimum.
     zeros = {group for group in every if (0.0, 0.0) in _float_bounds(metadata, group)}
     return sorted(group for group in zeros.union(matched) if possible[group])
@@ -139,13 +139,14 @@ def _float_range(metadata: pq.FileMetaData, name: str, kind: pa.DataType) -> Col
     )  # fmt: skip
 
 
-def key_condition(column: str, keys: pa.Array) -> pc.Expression:
+def key_condition(column: str, keys: pa.Array) -> Predicate:
     """A filter that selects rows with these keys, or with any key between them if they are many:
     Arrow compares each key with the statistics of each row group."""
     if len(keys) <= _KEYS_MAX:
-        return pc.field(column).isin(keys)
-    bounds = pc.min_max(keys)
-    return (pc.field(column) >= bounds["min"]) & (pc.field(column) <= bounds["max"])
+        return among(column, keys)
+    bounds, key = pc.min_max(keys), Column((column,))
+    sides = (Compare(">=", key, Literal(bounds["min"])), Compare("<=", key, Literal(bounds["max"])))
+    return Predicate(And(sides), (column,))
 
 
 def _alike(stored: pa.Schema, table: pa.Schema, name: str) -> bool:

@@ -24,8 +24,9 @@ from pyhudi.metadata.secondary_index.definition import (
 )
 from pyhudi.metadata.secondary_index.key_format import is_indexable
 from pyhudi.metadata.secondary_index.lookup import record_keys_of
+from pyhudi.read.predicate import Node
+from pyhudi.read.skipping.filter_values import required_values
 from pyhudi.read.skipping.key_uniqueness import is_foreign_upsert, keys_are_unique
-from pyhudi.read.skipping.predicates import Predicate, required_values
 from pyhudi.read.table_snapshot import TableState
 
 VALUES_MAX: Final = 1 << 12
@@ -53,7 +54,7 @@ class SecondaryUse:
 
 
 def secondary_use(
-    state: TableState, node: Predicate | None, schema: pa.Schema, *, is_newest: bool
+    state: TableState, node: Node, schema: pa.Schema, *, is_newest: bool
 ) -> SecondaryUse:
     """The secondary indexes for a filter on a table of this schema.
 
@@ -71,11 +72,7 @@ def secondary_use(
     return SecondaryUse(found) if reason is None else SecondaryUse((), f"{names}: {reason}")
 
 
-def _lookups(
-    state: TableState, node: Predicate | None, schema: pa.Schema
-) -> Iterator[SecondaryLookup]:
-    if node is None:
-        return
+def _lookups(state: TableState, node: Node, schema: pa.Schema) -> Iterator[SecondaryLookup]:
     for index in secondary_indexes(state.fs, state.config):
         if index.column not in schema.names:
             continue

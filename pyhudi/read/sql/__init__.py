@@ -1,1 +1,1 @@
-"""SQL text as Arrow expressions: the filters of reads, and the values of updates and merges."""
+"""SQL text as filter trees: the filters of reads, and the values of updates and merges."""

@@ -1,4 +1,4 @@
-"""Filters and values as SQL text, converted to Arrow expressions.
+"""Filters and values as SQL text, parsed into filter trees.
 
 ```
 city = 'sf' and (fare > 10 or ts >= timestamp '2026-11-01') and note is not null
@@ -21,12 +21,11 @@ to the comparisons, where it is expressed without it.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, reduce
-from typing import Any, Final, NoReturn, TypeAlias, overload
+from functools import cache
+from typing import Any, Final, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +33,21 @@ import pyarrow.types as pt
 
 from pyhudi.errors import UserError
 from pyhudi.near_names import columns_hint
+from pyhudi.read.predicate import (
+    And,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    IsNull,
+    IsValid,
+    Literal,
+    Node,
+    Not,
+    Or,
+    literal,
+    to_arrow,
+)
 from pyhudi.read.skipping import float_order
 from pyhudi.read.sql.sql_literals import (
     Bound,
@@ -52,26 +66,21 @@ Filter: TypeAlias = pc.Expression | str
 """A condition on rows: an Arrow expression, or SQL text."""
 
 
-@overload
-def as_filter(where: Filter, schema: pa.Schema, scopes: Sequence[str] = ()) -> pc.Expression: ...
-@overload
-def as_filter(
-    where: Filter | None, schema: pa.Schema, scopes: Sequence[str] = ()
-) -> pc.Expression | None: ...
-def as_filter(
-    where: Filter | None, schema: pa.Schema, scopes: Sequence[str] = ()
-) -> pc.Expression | None:
-    """The Arrow expression of a filter on rows of this schema.
+def sql_tree(text: str, schema: pa.Schema, scopes: Sequence[str] = ()) -> Node:
+    """The tree of a filter on rows of this schema.
 
     scopes: structs of the schema whose fields may be named without the struct, where only one of
     them has the field.
     Raises UserError for text that is not SQL, or that uses unknown columns or unsupported SQL, or
     that compares values of types that cannot be compared.
     """
-    if not isinstance(where, str):
-        return where
-    conversion = _Conversion(where, schema, "filter", tuple(scopes))
+    conversion = _Conversion(text, schema, "filter", tuple(scopes))
     return conversion.checked(conversion.condition)
+
+
+def as_filter(where: Filter, schema: pa.Schema, scopes: Sequence[str] = ()) -> pc.Expression:
+    """The Arrow expression of a filter; scopes and errors as for `sql_tree`."""
+    return to_arrow(sql_tree(where, schema, scopes)) if isinstance(where, str) else where
 
 
 def as_value(
@@ -85,7 +94,9 @@ def as_value(
     """
     if isinstance(value, str):
         conversion = _Conversion(value, schema, "value", tuple(scopes))
-        return conversion.checked(lambda node: conversion.assigned(conversion.value(node), kind))
+        return to_arrow(
+            conversion.checked(lambda node: conversion.assigned(conversion.value(node), kind))
+        )
     if isinstance(value, pc.Expression):
         return value.cast(kind)
     try:
@@ -112,16 +123,16 @@ def _dialect() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An operand: an expression and its type where it is known, or a literal without a type."""
+    """An operand: a node and its type where it is known, or a literal without a type."""
 
-    expression: pc.Expression | None
+    node: Node | None
     kind: pa.DataType | None = None
     literal: SqlLiteral = None
     name: str | None = None  # of a column
 
     @property
     def is_literal(self) -> bool:
-        return self.expression is None
+        return self.node is None
 
 
 _NEGATED: Final[Mapping[str, str]] = {
@@ -130,18 +141,13 @@ _NEGATED: Final[Mapping[str, str]] = {
 _MIRRORED: Final[Mapping[str, str]] = {
     "EQ": "EQ", "NEQ": "NEQ", "GT": "LT", "LT": "GT", "GTE": "LTE", "LTE": "GTE",
 }  # fmt: skip
-_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "EQ": operator.eq, "NEQ": operator.ne, "GT": operator.gt, "LTE": operator.le,
-    "LT": operator.lt, "GTE": operator.ge,
+_OPERATORS: Final[Mapping[str, str]] = {
+    "EQ": "==", "NEQ": "!=", "GT": ">", "LTE": "<=", "LT": "<", "GTE": ">=",
 }  # fmt: skip
 
-_ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul,
+_ARITHMETIC: Final[Mapping[str, str]] = {
+    "Add": "add_checked", "Sub": "subtract_checked", "Mul": "multiply_checked",
 }  # fmt: skip
-
-
-def _trimmed(text: pc.Expression) -> pc.Expression:
-    return pc.utf8_trim(text, " ")
 
 
 def _is_time(kind: pa.DataType) -> bool:
@@ -153,16 +159,18 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 _Test: TypeAlias = Callable[[pa.DataType], bool]
-_FUNCTIONS: Final[Mapping[str, tuple[_Test, Callable[[Any], Any], pa.DataType | None]]] = {
-    "Lower": (is_text, pc.utf8_lower, None), "Upper": (is_text, pc.utf8_upper, None),
-    "Length": (is_text, pc.utf8_length, pa.int32()), "Trim": (is_text, _trimmed, None),
-    "Abs": (_is_number, pc.abs_checked, None), "Neg": (_is_number, pc.negate_checked, None),
-    "Floor": (pt.is_floating, pc.floor, None), "Ceil": (pt.is_floating, pc.ceil, None),
-    "Year": (_is_time, pc.year, pa.int64()), "Month": (_is_time, pc.month, pa.int64()),
-    "Day": (_is_time, pc.day, pa.int64()),
+_FUNCTIONS: Final[Mapping[str, tuple[_Test, str, pa.DataType | None]]] = {
+    "Lower": (is_text, "utf8_lower", None), "Upper": (is_text, "utf8_upper", None),
+    "Length": (is_text, "utf8_length", pa.int32()), "Trim": (is_text, "utf8_trim", None),
+    "Abs": (_is_number, "abs_checked", None), "Neg": (_is_number, "negate_checked", None),
+    "Floor": (pt.is_floating, "floor", None), "Ceil": (pt.is_floating, "ceil", None),
+    "Year": (_is_time, "year", pa.int64()), "Month": (_is_time, "month", pa.int64()),
+    "Day": (_is_time, "day", pa.int64()),
 }  # fmt: skip
-"""Functions of one argument: the types that it may have, and the type of the result if it is not
-that of the argument."""
+"""Functions of one argument: the types that it may have, the function of Arrow, and the type of the
+result if it is not that of the argument."""
+
+_OPTIONS: Final[Mapping[str, tuple[tuple[str, Any], ...]]] = {"Trim": (("characters", " "),)}
 
 _TWO: Final = frozenset({"this", "expression"})
 _ONE: Final = frozenset({"this"})
@@ -219,8 +227,11 @@ def _family(kind: pa.DataType) -> str | None:
     return next((name for name, test in _FAMILIES.items() if test(kind)), None)
 
 
-def _never() -> pc.Expression:
-    return pc.scalar(False)
+_NEVER: Final = literal(False)
+
+
+def _coalesced(*sides: Node) -> Node:
+    return Call("coalesce", sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +248,8 @@ class _Conversion:
         """The text as a fact of an error."""
         return {"where" if self.noun == "filter" else "value": self.text}
 
-    def checked(self, convert: Callable[[Any], pc.Expression]) -> pc.Expression:
-        """The expression of the whole text, bound to the columns once.  Raises UserError."""
+    def checked(self, convert: Callable[[Any], Node]) -> Node:
+        """The tree of the whole text, bound to the columns once.  Raises UserError."""
         try:
             found = convert(self.parsed())
             kind = self.kind_of(found)
@@ -252,15 +263,15 @@ class _Conversion:
             raise UserError("the filter is not a condition", **self.stated, type=str(kind))
         return found
 
-    def kind_of(self, expression: pc.Expression) -> pa.DataType:
-        """The type of an expression over the columns.  Raises UserError if it has none."""
+    def kind_of(self, node: Node) -> pa.DataType:
+        """The type of a tree over the columns.  Raises UserError if it has none."""
         from pyarrow import acero  # slow to import
 
         source = acero.TableSourceNodeOptions(self.schema.empty_table())
         plan = acero.Declaration.from_sequence(
             [
                 acero.Declaration("table_source", source),
-                acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"])),
+                acero.Declaration("project", acero.ProjectNodeOptions([to_arrow(node)], ["value"])),
             ]
         )
         try:
@@ -300,14 +311,13 @@ class _Conversion:
                 )  # fmt: skip
         return name
 
-    def condition(self, node: Any, *, negated: bool = False) -> pc.Expression:
+    def condition(self, node: Any, *, negated: bool = False) -> Node:
         """A condition, or its negation.  False and null are the same to a filter."""
         kind = self.name_of(node)
         match kind:
             case "And" | "Or":
                 sides = [self.condition(side, negated=negated) for side in self.sides(node, kind)]
-                is_and = (kind == "And") != negated
-                return _balanced(sides, operator.and_ if is_and else operator.or_)
+                return And(tuple(sides)) if (kind == "And") != negated else Or(tuple(sides))
             case "Paren":
                 return self.condition(node.this, negated=negated)
             case "Not":
@@ -329,12 +339,12 @@ class _Conversion:
             return self.compared(_NEGATED[kind] if negated else kind, left, right, node)
         value = self.value(node)
         if value.is_literal and value.literal is None:
-            return _never()
+            return _NEVER
         is_truth = isinstance(value.literal, bool) if value.is_literal else value.kind == pa.bool_()
         if not is_truth:
             self.refuse(node, "is not a condition")
         found = self.alone(value)
-        return ~found if negated else found
+        return Not(found) if negated else found
 
     def sides(self, node: Any, kind: str) -> list[Any]:
         """The operands of a chain of `and` or `or`, which may be long: without recursion."""
@@ -349,32 +359,29 @@ class _Conversion:
                 found.append(one)
         return found
 
-    def compared(self, operator: str, left: _Value, right: _Value, node: Any) -> pc.Expression:
+    def compared(self, operator: str, left: _Value, right: _Value, node: Any) -> Node:
         """A comparison; `operator` is one of `_NEGATED`."""
         if left.is_literal and right.is_literal and left.kind is None and right.kind is None:
             if left.literal is None or right.literal is None:
-                return _never()
+                return _NEVER
             try:
-                return pc.scalar(compared_literals(operator, left.literal, right.literal))
+                return literal(compared_literals(operator, left.literal, right.literal))
             except ValueError:
                 return self.refuse(node, "compares values of different types")
         if left.is_literal and (not right.is_literal or right.kind is not None):
             left, right, operator = right, left, _MIRRORED[operator]
         if right.is_literal:
             if right.literal is None or (left.is_literal and left.literal is None):
-                return _never()
-            expression = self.alone(left)
-            kind = self.known_kind(left)
-            bound = self.bound(operator, right, kind, left.name)
-            return _bounded(expression, bound, kind)
+                return _NEVER
+            operand, kind = self.alone(left), self.known_kind(left)
+            return _bounded(operand, self.bound(operator, right, kind, left.name), kind)
         one, two = self.alike(left, right, node)
         if pt.is_floating(one[1]):
-            return float_order.compared(operator, one[0], two[0])
-        found: pc.Expression = _OPERATORS[operator](one[0], two[0])
-        return found
+            return float_order.compared(_OPERATORS[operator], one[0], two[0])
+        return Compare(_OPERATORS[operator], one[0], two[0])
 
-    def alike(self, left: _Value, right: _Value, node: Any) -> list[tuple[Any, pa.DataType]]:
-        """Two expressions with types whose values Arrow compares as Spark does."""
+    def alike(self, left: _Value, right: _Value, node: Any) -> list[tuple[Node, pa.DataType]]:
+        """Two operands with types whose values Arrow compares as Spark does."""
         sides = [(self.alone(side), self.known_kind(side)) for side in (left, right)]
         kinds = [kind for _, kind in sides]
         families = {_family(kind) for kind in kinds}
@@ -390,19 +397,16 @@ class _Conversion:
             return self.refuse(node, f"compares {kinds[0]} with {kinds[1]}")
         return sides
 
-    def zoned(self, expression: pc.Expression, kind: pa.DataType, to: pa.DataType) -> pc.Expression:
+    def zoned(self, node: Node, kind: pa.DataType, to: pa.DataType) -> Node:
         """A date or time as an instant; without zone it is UTC."""
-        wall = expression.cast(pa.timestamp(to.unit)) if pt.is_date(kind) else expression
-        is_zoned = pt.is_timestamp(kind) and kind.tz is not None
-        return (
-            wall.cast(to)
-            if is_zoned
-            else pc.assume_timezone(wall.cast(pa.timestamp(to.unit)), "UTC")
-        )
+        wall = Cast(node, pa.timestamp(to.unit)) if pt.is_date(kind) else node
+        if pt.is_timestamp(kind) and kind.tz is not None:
+            return Cast(wall, to)
+        return Call("assume_timezone", (Cast(wall, pa.timestamp(to.unit)),), (("timezone", "UTC"),))
 
-    def floating(self, expression: pc.Expression, kind: pa.DataType) -> pc.Expression:
+    def floating(self, node: Node, kind: pa.DataType) -> Node:
         """A number as the nearest float64."""
-        return expression if kind == pa.float64() else expression.cast(pa.float64(), safe=False)
+        return node if kind == pa.float64() else Cast(node, pa.float64(), safe=False)
 
     def bound(
         self, operator: str, value: _Value, kind: pa.DataType, column: str | None = None
@@ -413,13 +417,13 @@ class _Conversion:
         except (ValueError, OverflowError, pa.ArrowException):
             return self.refuse_literal(value, kind, column)
 
-    def tested(self, node: Any, negated: bool) -> pc.Expression:
+    def tested(self, node: Any, negated: bool) -> Node:
         """`is null`, `is true` and their negations."""
         value = self.value(node.this)
-        expression = self.alone(value)
+        operand = self.alone(value)
         match self.name_of(node.expression):
             case "Null":
-                return expression.is_valid() if negated else expression.is_null()
+                return IsValid(operand) if negated else IsNull(operand)
             case "Boolean":
                 if not (
                     value.literal is None
@@ -427,44 +431,47 @@ class _Conversion:
                     else pt.is_boolean(self.known_kind(value))
                 ):
                     return self.refuse(node, "is not a condition")
-                true = expression if node.expression.this else ~expression
-                return pc.coalesce(~true, pc.scalar(True)) if negated else true
+                true = operand if node.expression.this else Not(operand)
+                return _coalesced(Not(true), literal(True)) if negated else true
         return self.refuse(node)
 
-    def among(self, node: Any, negated: bool) -> pc.Expression:
+    def among(self, node: Any, negated: bool) -> Node:
         """`in` with a list."""
         if not node.expressions:
             return self.refuse(node)
         value = self.value(node.this)
         items = [self.value(item) for item in node.expressions]
         if value.is_literal or not all(item.is_literal for item in items):
-            single, join = ("NEQ", operator.and_) if negated else ("EQ", operator.or_)
-            return _balanced([self.compared(single, value, item, node) for item in items], join)
+            single, join = ("NEQ", And) if negated else ("EQ", Or)
+            return join(tuple(self.compared(single, value, item, node) for item in items))
         given = [item for item in items if item.literal is not None]
         if negated and len(given) < len(items):
-            return _never()  # `x not in (null, ...)` is never true
+            return _NEVER  # `x not in (null, ...)` is never true
         kind = self.known_kind(value)
         bounds = [self.bound("EQ", item, kind, value.name) for item in given]
-        expression = self.alone(value)
+        operand = self.alone(value)
         members = float_order.members(
-            expression, [b.value for b in bounds if b.value is not None], kind
+            operand, [b.value for b in bounds if b.value is not None], kind
         )
-        return ~members & expression.is_valid() if negated else members
+        return And((Not(members), IsValid(operand))) if negated else members
 
-    def between(self, node: Any, negated: bool) -> pc.Expression:
+    def between(self, node: Any, negated: bool) -> Node:
         value, low, high = (self.value(node.args[name]) for name in ("this", "low", "high"))
         orders = [(low, high), (high, low)] if node.args.get("symmetric") else [(low, high)]
         names = ("LT", "GT") if negated else ("GTE", "LTE")
-        inner, outer = (operator.or_, operator.and_) if negated else (operator.and_, operator.or_)
+        inner, outer = (Or, And) if negated else (And, Or)
         found = [
             inner(
-                self.compared(names[0], value, one, node), self.compared(names[1], value, two, node)
+                (
+                    self.compared(names[0], value, one, node),
+                    self.compared(names[1], value, two, node),
+                )
             )
             for one, two in orders
         ]
-        return reduce(outer, found)
+        return found[0] if len(found) == 1 else outer(tuple(found))
 
-    def like(self, node: Any, negated: bool, *, ignore_case: bool) -> pc.Expression:
+    def like(self, node: Any, negated: bool, *, ignore_case: bool) -> Node:
         pattern, value = self.value(node.expression), self.value(node.this)
         if not isinstance(pattern.literal, str) or pattern.kind is not None:
             return self.refuse(node)
@@ -475,21 +482,23 @@ class _Conversion:
             return self.refuse(node, "matches values that are not text")
         if len(pattern.literal) - len(pattern.literal.rstrip("\\")) & 1:
             return self.refuse(node, "ends with a backslash that escapes nothing")
-        found: pc.Expression = pc.match_like(text, pattern.literal, ignore_case=ignore_case)
-        return ~found if negated else found
+        options = (("pattern", pattern.literal), ("ignore_case", ignore_case))
+        found = Call("match_like", (text,), options)
+        return Not(found) if negated else found
 
-    def same(self, node: Any, negated: bool) -> pc.Expression:
+    def same(self, node: Any, negated: bool) -> Node:
         """`is not distinct from`, or its negation."""
         one, two = self.value(node.this), self.value(node.expression)
         nulls = [v.is_literal and v.literal is None for v in (one, two)]
         if any(nulls):
             left, right = self.alone(one), self.alone(two)
             other = right if nulls[0] else left
-            return other.is_valid() if negated else other.is_null()
-        equal = pc.coalesce(self.compared("EQ", one, two, node), _never())
+            return IsValid(other) if negated else IsNull(other)
+        equal = _coalesced(self.compared("EQ", one, two, node), _NEVER)
         if not one.is_literal and not two.is_literal:
-            equal = equal | (self.alone(one).is_null() & self.alone(two).is_null())
-        return ~equal if negated else equal
+            nulls_too = And((IsNull(self.alone(one)), IsNull(self.alone(two))))
+            return Not(Or((equal, nulls_too))) if negated else Or((equal, nulls_too))
+        return Not(equal) if negated else equal
 
     def value(self, node: Any) -> _Value:
         """An operand."""
@@ -545,13 +554,13 @@ class _Conversion:
         is_number = isinstance(given.literal, int | Decimal) and not isinstance(given.literal, bool)
         if name == "Neg" and given.is_literal and is_number:
             return _Value(None, literal=negative(given.literal))  # type: ignore[arg-type]
-        expression, kind = self.alone(given), self.known_kind(given)
-        accepts, call, result = _FUNCTIONS[name]
+        operand, kind = self.alone(given), self.known_kind(given)
+        accepts, function, result = _FUNCTIONS[name]
         if name in ("Floor", "Ceil") and pt.is_integer(kind):
-            return _Value(expression, kind)
+            return _Value(operand, kind)
         if not accepts(kind):
             return self.refuse(node, f"has an argument of type {kind}")
-        return _Value(call(expression), result or kind)
+        return _Value(Call(function, (operand,), _OPTIONS.get(name, ())), result or kind)
 
     def calculated(self, node: Any, name: str) -> _Value:
         left, right = self.value(node.this), self.value(node.expression)
@@ -560,34 +569,36 @@ class _Conversion:
             return self.refuse(node, "calculates with values that are not numbers")
         if any(pt.is_floating(kind) for _, kind in sides):
             sides = [(self.floating(*side), pa.float64()) for side in sides]
-        found = _ARITHMETIC[name](sides[0][0], sides[1][0])
+        found = Call(_ARITHMETIC[name], (sides[0][0], sides[1][0]))
         return _Value(found, self.kind_of(found))
 
-    def operand(self, value: _Value, other: _Value) -> tuple[pc.Expression, pa.DataType]:
+    def operand(self, value: _Value, other: _Value) -> tuple[Node, pa.DataType]:
         """An operand of arithmetic; a literal takes the type of the other operand."""
         if not value.is_literal:
             return self.alone(value), self.known_kind(value)
         kind = None if other.is_literal else self.known_kind(other)
         if value.literal is None:
-            return pc.scalar(pa.scalar(None, kind or pa.int64())), kind or pa.int64()
+            return literal(None, kind or pa.int64()), kind or pa.int64()
         found = self.scalar(value, kind)
-        return pc.scalar(found), found.type
+        return Literal(found), found.type
 
     def coalesce(self, node: Any) -> _Value:
         return self.chosen([self.value(part) for part in (node.this, *node.expressions)],
-                           lambda found: pc.coalesce(*found), node)  # fmt: skip
+                           lambda found: _coalesced(*found), node)  # fmt: skip
 
-    def chosen(self, values: list[_Value], choose: Callable[[list[Any]], Any], node: Any) -> _Value:
+    def chosen(
+        self, values: list[_Value], choose: Callable[[list[Node]], Node], node: Any
+    ) -> _Value:
         """One of several values, as values of one type."""
         kinds = [self.known_kind(v) for v in values if not v.is_literal]
         kind = kinds[0] if kinds else None
-        found = []
+        found: list[tuple[Node, pa.DataType]] = []
         for value in values:
             if value.is_literal:
                 scalar = (
                     pa.scalar(None, kind) if value.literal is None else self.scalar(value, kind)
                 )
-                found.append((pc.scalar(scalar), scalar.type))
+                found.append((Literal(scalar), scalar.type))
             else:
                 found.append((self.alone(value), self.known_kind(value)))
         every = [k for _, k in found if not pt.is_null(k)]
@@ -599,8 +610,8 @@ class _Conversion:
             return self.refuse(node, "chooses between values of different types")
         if not every:
             return _Value(None)
-        expression = choose([e for e, _ in found])
-        return _Value(expression, self.kind_of(expression))
+        choice = choose([e for e, _ in found])
+        return _Value(choice, self.kind_of(choice))
 
     def quotient(self, node: Any) -> _Value:
         left, right = self.value(node.this), self.value(node.expression)
@@ -608,8 +619,9 @@ class _Conversion:
         if not (_is_number(one[1]) and _is_number(two[1])):
             return self.refuse(node, "divides values that are not numbers")
         double = self.floating(*two)
-        divisor = pc.if_else(double == 0.0, pa.scalar(None, pa.float64()), double)
-        return _Value(self.floating(*one) / divisor, pa.float64())
+        is_zero, null = Compare("==", double, literal(0.0)), literal(None, pa.float64())
+        divisor = Call("if_else", (is_zero, null, double))
+        return _Value(Call("divide_checked", (self.floating(*one), divisor)), pa.float64())
 
     def joined(self, node: Any) -> _Value:
         texts = []
@@ -617,7 +629,7 @@ class _Conversion:
             if not side.is_literal and not is_text(self.known_kind(side)):
                 return self.refuse(node, "joins values that are not text")
             texts.append(self.alone(side, pa.string()))
-        return _Value(pc.binary_join_element_wise(*texts, ""), pa.string())
+        return _Value(Call("binary_join_element_wise", (*texts, literal(""))), pa.string())
 
     def case(self, node: Any) -> _Value:
         """`case when condition then value ... else value end`; a null condition is not met."""
@@ -629,12 +641,12 @@ class _Conversion:
         default = node.args.get("default")
         values = [self.value(branch.args["true"]) for branch in branches]
         values.append(_Value(None) if default is None else self.value(default))
-        conditions = [pc.coalesce(self.condition(branch.this), _never()) for branch in branches]
+        conditions = [_coalesced(self.condition(branch.this), _NEVER) for branch in branches]
 
-        def choose(found: list[Any]) -> Any:
+        def choose(found: list[Node]) -> Node:
             result = found[-1]
             for met, value in reversed(list(zip(conditions, found[:-1], strict=True))):
-                result = pc.if_else(met, value, result)
+                result = Call("if_else", (met, value, result))
             return result
 
         return self.chosen(values, choose, node)
@@ -644,14 +656,14 @@ class _Conversion:
         kind = self.target(node)
         given = self.value(node.this)
         if given.is_literal and given.literal is None:
-            return _Value(pc.scalar(pa.scalar(None, kind)), kind)
+            return _Value(literal(None, kind), kind)
         if isinstance(given.literal, str) and given.kind is None and _is_time(kind):
             return self.time_literal(given.literal, kind)
         if given.is_literal:
             try:
                 found = scalar_of(given.literal, None, given.kind)  # type: ignore[arg-type]
                 self.check_cast(found.type, kind, node)
-                return _Value(pc.scalar(found.cast(kind)), kind)
+                return _Value(Literal(found.cast(kind)), kind)
             except (ValueError, OverflowError, pa.ArrowException):
                 return self.refuse_literal(given, kind)
         own = self.known_kind(given)
@@ -695,29 +707,27 @@ class _Conversion:
         if one is None or two is None or (one != two and two not in _CASTS.get(one, frozenset())):
             self.refuse(node, f"casts {given} to {kind}")
 
-    def as_kind(
-        self, expression: pc.Expression, own: pa.DataType, kind: pa.DataType
-    ) -> pc.Expression:
+    def as_kind(self, node: Node, own: pa.DataType, kind: pa.DataType) -> Node:
         """A value as one of another type; one that the type lacks fails as the rows are read."""
         if pt.is_floating(kind) and (pt.is_integer(own) or pt.is_floating(own)):
-            return expression.cast(kind, safe=False)
+            return Cast(node, kind, safe=False)
         if pt.is_integer(own) and pt.is_decimal(kind):
             wide = pa.decimal128(min(38, max(19 + kind.scale, kind.precision)), kind.scale)
-            return expression.cast(wide).cast(kind)
+            return Cast(Cast(node, wide), kind)
         if pt.is_timestamp(kind) and kind.tz is not None and _is_time(own):
-            return self.zoned(expression, own, kind)
-        return expression.cast(kind)
+            return self.zoned(node, own, kind)
+        return Cast(node, kind)
 
-    def assigned(self, value: _Value, kind: pa.DataType) -> pc.Expression:
+    def assigned(self, value: _Value, kind: pa.DataType) -> Node:
         """A value for a column of a type."""
         if not value.is_literal:
-            own, expression = self.known_kind(value), self.alone(value)
+            own, operand = self.known_kind(value), self.alone(value)
             is_wide = pt.is_integer(own) and pt.is_decimal(kind)
-            return self.as_kind(expression, own, kind) if is_wide else expression.cast(kind)
+            return self.as_kind(operand, own, kind) if is_wide else Cast(operand, kind)
         if value.literal is None:
-            return pc.scalar(pa.scalar(None, kind))
+            return literal(None, kind)
         try:
-            return pc.scalar(self.scalar(value, kind).cast(kind))
+            return Literal(self.scalar(value, kind).cast(kind))
         except pa.ArrowException as error:
             raise UserError(
                 "the update has a value that does not fit", **self.stated, type=str(kind),
@@ -741,7 +751,7 @@ class _Conversion:
                 )  # fmt: skip
             path.append(found[0])
             kind = kind.field(found[0]).type
-        return _Value(pc.field(*path), kind, name=".".join(path))
+        return _Value(Column(tuple(path)), kind, name=".".join(path))
 
     def unknown_hint(self, name: str, known: Sequence[str], node: Any) -> str | None:
         hint = columns_hint([name], known, has="columns:") if known else None
@@ -777,10 +787,8 @@ class _Conversion:
             return value.kind
         return self.kind_of(self.alone(value))
 
-    def alone(self, value: _Value, kind: pa.DataType | None = None) -> pc.Expression:
-        if value.expression is not None:
-            return value.expression
-        return pc.scalar(self.scalar(value, kind))
+    def alone(self, value: _Value, kind: pa.DataType | None = None) -> Node:
+        return Literal(self.scalar(value, kind)) if value.node is None else value.node
 
     def scalar(self, value: _Value, kind: pa.DataType | None) -> pa.Scalar:
         """A literal as a value of the type with which it is used, if it has one."""
@@ -810,14 +818,13 @@ class _Conversion:
         )  # fmt: skip
 
 
-def _bounded(expression: pc.Expression, bound: Bound, kind: pa.DataType) -> pc.Expression:
+def _bounded(node: Node, bound: Bound, kind: pa.DataType) -> Node:
     """A comparison with a literal."""
     if bound.value is None:
-        return expression.is_valid() if bound.holds else _never()
+        return IsValid(node) if bound.holds else _NEVER
     if not pt.is_floating(kind):
-        found: pc.Expression = _OPERATORS[bound.operator](expression, bound.value)
-        return found
-    return float_order.compared_with_value(bound.operator, expression, bound.value)
+        return Compare(_OPERATORS[bound.operator], node, Literal(bound.value))
+    return float_order.compared_with_value(_OPERATORS[bound.operator], node, bound.value)
 
 
 def _named(name: str, known: Sequence[str]) -> list[str]:
@@ -844,13 +851,4 @@ def _literal_hint(literal: SqlLiteral, kind: pa.DataType | None, column: str) ->
     return f"{way}, or compare cast({column} as string) with text"
 
 
-def _balanced(
-    sides: Sequence[pc.Expression], join: Callable[[Any, Any], pc.Expression]
-) -> pc.Expression:
-    """Joins many sides with a depth that is logarithmic in their number."""
-    while len(sides) > 1:
-        sides = [reduce(join, sides[at : at + 2]) for at in range(0, len(sides), 2)]
-    return sides[0]
-
-
-__all__ = ["Filter", "as_filter", "as_value"]
+__all__ = ["Filter", "as_filter", "as_value", "sql_tree"]

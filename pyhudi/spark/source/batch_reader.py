@@ -19,9 +19,9 @@ from pyspark.sql.types import StructType
 
 from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.positions import SnapshotInstant, current_position, snapshot_now
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan
-from pyhudi.read.sql.sql_filter import as_filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, Position
 from pyhudi.spark.source.partition_reads import PartitionReader, Slices, read_slices
@@ -119,7 +119,7 @@ class TableReader(DataSourceReader):
         requested = self.settings.request
         _check(requested, state)
         request = requested if self.pin is None else self.pin.request(state, requested)
-        where = as_filter(request.where, state.schema())
+        where = as_predicate(request.where, state.schema())
         columns = tuple(self.schema.names)
         plan = plan_scan(state, replace(request, columns=columns, where=where))
         check_types(plan.schema, self.schema)

@@ -1,0 +1,234 @@
+"""Arrow expressions as filter trees.
+
+Arrow does not expose the structure of an expression, but serializes it as a record batch: the calls
+and fields are the schema's metadata in prefix order, the literals are columns of one row each.
+
+    call: 'and_kleene'  call: 'equal'  field_ref: 'id'  literal: '0'  end: 'equal'  ...
+
+The form is not documented, so nothing depends on it alone: the expression that is made of the tree
+must equal the given one, else the tree is `Unknown`.  Substrait, which Arrow writes too, cannot
+take its place: what Arrow 20 to 26 write doubles with each level of nesting (apache/arrow#48761),
+so that 25 conditions joined by `&` take all memory, and lacks casts and most options of functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pyhudi.errors import UserError
+from pyhudi.near_names import columns_hint
+from pyhudi.read.predicate import (
+    And,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    In,
+    IsNull,
+    IsValid,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Predicate,
+    Unknown,
+    columns_of,
+    to_arrow,
+    walk,
+)
+
+_LINE: Final = re.compile(r"(\w+): '(.*)'")
+_COMPARISONS: Final = {
+    "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">",
+    "greater_equal": ">=",
+}  # fmt: skip
+
+
+_NO_COLUMNS: Final = pa.schema([])
+
+
+class _UnknownError(Exception):
+    """The expression cannot be parsed; the message says why."""
+
+
+def arrow_predicate(where: pc.Expression, schema: pa.Schema) -> Predicate:
+    """A filter of a table with these columns.  Raises UserError if it does not match them."""
+    # Behind columns that no function takes, positions of columns name other ones than here.
+    shifted = [pa.field(f" {number}", pa.struct([])) for number in range(len(schema))]
+    if _mismatch(where, pa.schema([*shifted, *schema])) is not None:
+        raise _no_match(where, schema)
+    tree = arrow_tree(where, schema)
+    if isinstance(tree, Unknown):
+        names = _needed(where, schema, [], schema.names)
+    else:
+        names = list(columns_of(tree, schema))
+    return Predicate(tree, tuple(n for n in schema.names if n in names) or tuple(schema.names))
+
+
+def _needed(
+    where: pc.Expression, schema: pa.Schema, given: list[str], names: list[str]
+) -> list[str]:
+    """The fewest of `names` with which, and with those given, an expression can be bound."""
+    if _mismatch(where, pa.schema(map(schema.field, given))) is None:
+        return []
+    if len(names) == 1:
+        return names
+    one, other = names[: len(names) // 2], names[len(names) // 2 :]
+    found = _needed(where, schema, given + one, other)
+    return _needed(where, schema, given + found, one) + found
+
+
+def _no_match(where: pc.Expression, schema: pa.Schema) -> UserError:
+    """The error for an expression that Arrow refuses for rows of this schema."""
+    mismatch = _mismatch(where, schema)
+    if mismatch is None:
+        return UserError("the filter names a column by its position", where=str(where),
+                         hint="such as pyarrow.compute.field('city')")  # fmt: skip
+    reason = str(mismatch).partition("\n")[0]
+    unknown = re.search(r"No match for FieldRef\.Name\((.*?)\) in ", reason)
+    if unknown:
+        return UserError(
+            "the filter names a column that the table lacks", where=str(where), column=unknown[1],
+            hint=columns_hint([unknown[1]], schema.names),
+        )  # fmt: skip
+    named = map(schema.field, columns_of(arrow_tree(where), schema))
+    kinds = ", ".join(f"{field.name} is {field.type}" for field in named)
+    return UserError(
+        "the filter does not match the types of the columns", where=str(where), reason=reason,
+        hint=f"{kinds}: compare with values of that type" if kinds else "name a column",
+    )  # fmt: skip
+
+
+def _mismatch(where: pc.Expression, schema: pa.Schema) -> Exception | None:
+    """Why a filter cannot be applied to rows of this schema; None if it can."""
+    try:
+        schema.empty_table().filter(where)
+    except (pa.ArrowException, TypeError) as mismatch:
+        return mismatch
+    return None
+
+
+def arrow_tree(where: pc.Expression, schema: pa.Schema = _NO_COLUMNS) -> Node:
+    """The tree of an expression; `Unknown` where it cannot be parsed.
+
+    schema: the columns that it names, of which floating ones are looked for in lists of their type.
+    """
+    try:
+        stored = _stored(where)
+        tree = _parsed(stored)
+    except (_UnknownError, pa.ArrowException, ValueError, TypeError, LookupError) as error:
+        return Unknown(where, f"cannot be analyzed: {error}")
+    try:
+        again = to_arrow(tree)
+        if again.equals(where) or _stored(again).equals(stored):  # NaN in lists: equal if stored
+            return _simplified(tree, schema)
+    except RecursionError:
+        return Unknown(where, "is nested too deeply")
+    except (pa.ArrowException, ValueError, TypeError, AttributeError):
+        pass
+    functions = {node.name for node in walk(tree) if isinstance(node, Call) and node.options}
+    return Unknown(where, f"has functions that are not analyzed: {', '.join(sorted(functions))}")
+
+
+def _stored(where: pc.Expression) -> pa.Buffer:
+    _, (content,) = where.__reduce__()
+    return content
+
+
+def _parsed(stored: pa.Buffer) -> Node:
+    literals = pa.ipc.open_file(stored).read_all()
+    text = literals.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
+    calls_of = text.partition("-- schema metadata --\n")[2]
+    lines = iter([_split(line) for line in calls_of.splitlines()])
+    calls: list[tuple[str, list[Node], dict[str, Any]]] = [("", [], {})]
+    for kind, name in lines:
+        if kind == "call":
+            calls.append((name, [], {}))
+        elif kind == "end" and len(calls) > 1 and calls[-1][0] == name:
+            _, arguments, options = calls.pop()
+            calls[-1][1].append(_node(name, tuple(arguments), options))
+        elif kind == "options":
+            given = literals.column(int(name))[0]
+            calls[-1][2].update({key: given[key] for key in given if key != "_type_name"})
+        else:
+            calls[-1][1].append(_operand(kind, name, lines, literals))
+    (found,) = calls[0][1]
+    if len(calls) > 1:
+        raise _UnknownError("it is not stored as expected")
+    return found
+
+
+def _split(line: str) -> tuple[str, str]:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise _UnknownError("a name in it has a line break")
+    return match[1], match[2]
+
+
+def _operand(kind: str, text: str, lines: Iterator[tuple[str, str]], literals: pa.Table) -> Node:
+    match kind:
+        case "field_ref":
+            return Column((text,))
+        case "nested_field_ref":
+            path = [next(lines) for _ in range(int(text))]
+            if all(part == "field_ref" for part, _ in path):
+                return Column(tuple(name for _, name in path))
+        case "literal":
+            return Literal(literals.column(int(text))[0])
+    raise _UnknownError("it is not stored as expected")
+
+
+def _node(name: str, arguments: tuple[Node, ...], options: dict[str, pa.Scalar]) -> Node:
+    match name, arguments:
+        case "and_kleene", (_, _):
+            return And(arguments)
+        case "or_kleene", (_, _):
+            return Or(arguments)
+        case "invert", (value,):
+            return Not(value)
+        case "is_valid", (value,):
+            return IsValid(value)
+        case "is_null", (value,) if options:
+            return IsNull(value, options["nan_is_null"].as_py())
+        case "is_in", (value,):
+            skips = options["null_matching_behavior"].as_py() == 1
+            return In(value, options["value_set"].values, skips)
+        case "cast", (value,):
+            allowed = {flag.as_py() for key, flag in options.items() if key != "to_type"}
+            return Cast(value, options["to_type"].type, allowed == {False})
+        case _, (left, right) if name in _COMPARISONS:
+            return Compare(_COMPARISONS[name], left, right)
+    return Call(name, arguments, tuple((key, value.as_py()) for key, value in options.items()))
+
+
+def _simplified(node: Node, schema: pa.Schema) -> Node:
+    """The tree with chains of `and` and of `or` as one node each, and lists of the column's type.
+
+    Arrow compares a column of float32 with a list of float64 after rounding the list.
+    """
+    match node:
+        case And(sides) | Or(sides):
+            kind = type(node)
+            found: list[Node] = []
+            for side in sides:
+                side = _simplified(side, schema)
+                found += side.sides if isinstance(side, kind) else (side,)
+            return kind(tuple(found))
+        case Not(value):
+            return Not(_simplified(value, schema))
+        case In(Column((name,)) as column, values, skip_nulls) if name in schema.names:
+            kind = schema.field(name).type
+            if pt.is_floating(kind) and pt.is_floating(values.type):
+                return In(column, values.cast(kind), skip_nulls)
+        case Call("is_null", (value,), ()):
+            return IsNull(value)
+    return node
+
+
+__all__ = ["arrow_predicate", "arrow_tree"]
