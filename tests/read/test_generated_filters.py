@@ -16,6 +16,7 @@ import pytest
 
 import pyhudi
 from pyhudi.read.sql.sql_filter import as_filter
+from tests.support.arrow_filter_cases import ArrowGenerator
 from tests.support.filter_cases import FLOATS, SCHEMA, Case, Generator, random_rows
 
 FILTERS = int(os.environ.get("FILTERS", "200"))
@@ -79,8 +80,51 @@ def test_scans_with_statistics_select_what_the_evaluation_selects(tables: dict[s
     for at, case in enumerate(cases(max(FILTERS // 16, 24), 1)):
         name = list(tables)[at % len(tables)]
         table, rows = tables[name]
-        found = table.scan(["id"], case.text).to_arrow().column("id").to_pylist()
-        assert sorted(found) == selected(case, rows), (name, case.text)
+        expected = selected(case, rows)
+        for where in (case.text, as_filter(case.text, SCHEMA)):
+            found = table.scan(["id"], where).to_arrow().column("id").to_pylist()
+            assert sorted(found) == expected, (name, str(where))
+
+
+def test_arrow_expressions_with_statistics_select_what_arrow_selects(
+    tables: dict[str, Any],
+) -> None:
+    generator = ArrowGenerator(SEED)
+    compared = skipped = 0
+    for at in range(max(FILTERS // 4, 48)):
+        where, name = generator.expression(), list(tables)[at % len(tables)]
+        table, rows = tables[name]
+        try:
+            passing = pa.Table.from_pylist(rows, table.scan().schema).filter(where)
+        except pa.ArrowException:  # a cast or a calculation has no result for a value
+            continue
+        scan = table.scan(["id"], where)
+        found = scan.to_arrow().column("id").to_pylist()
+        assert sorted(found) == sorted(passing.column("id").to_pylist()), (name, str(where))
+        compared, skipped = compared + 1, skipped + bool(scan.plan.skipped_by)
+    assert compared > FILTERS // 6 and skipped > compared // 6
+
+
+def test_lazy_frames_select_what_polars_selects(tables: dict[str, Any]) -> None:
+    """polars parses the text, hands it down as an expression of its own, and applies it again."""
+    polars = pytest.importorskip("polars")
+    import pyhudi.polars
+
+    table, _ = tables["mor9"]
+    memory = polars.DataFrame(table.scan(SCHEMA.names).to_arrow())
+    frames = (pyhudi.polars.scan(table), pyhudi.polars.scan(table, reader="arrow"))
+    compared = 0
+    for at, case in enumerate(cases(max(FILTERS // 8, 48), 4)):
+        try:
+            condition = polars.sql_expr(case.text)
+            expected = sorted(memory.filter(condition)["id"].to_list())
+        except Exception:  # a function or literal that polars lacks
+            continue
+        frame = frames[at % 2 if not case.columns.intersection(FLOATS) else 1]
+        found = frame.filter(condition).select("id").collect()["id"].to_list()
+        assert sorted(found) == expected, case.text
+        compared += 1
+    assert compared > FILTERS // 20
 
 
 def test_deletes_and_updates_change_what_the_evaluation_selects(tmp_path: Path) -> None:
