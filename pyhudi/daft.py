@@ -19,7 +19,7 @@ from pyhudi.api.table import Table, open_table
 from pyhudi.engines.snapshot_parts import snapshot_parts
 from pyhudi.libraries import load_library
 from pyhudi.read.scan import task_batches
-from pyhudi.read.scan_plan import ReadTask
+from pyhudi.read.scan_tasks import ReadTask
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.time_travel import PointInTime
 

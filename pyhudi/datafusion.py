@@ -31,7 +31,7 @@ from pyhudi.engines.snapshot_parts import (
 from pyhudi.read.arrow_dataset import DatasetOverScans
 from pyhudi.read.filters import as_predicate
 from pyhudi.read.scan import Scan, task_batches
-from pyhudi.read.scan_plan import ReadTask
+from pyhudi.read.scan_tasks import ReadTask
 from pyhudi.read.skipping.float_order import of_engine
 from pyhudi.read.time_travel import PointInTime
 

@@ -91,6 +91,3 @@ LOCAL: Final = LocalEngine()
 def in_process(engine: Engine, *, is_small: bool) -> Engine:
     """Where to run tasks: in this process if they are small, as a job of Spark costs more."""
     return LOCAL if is_small and not engine.shares_memory else engine
-
-
-__all__ = ["LOCAL", "Engine", "LocalEngine", "in_process", "run_ahead"]

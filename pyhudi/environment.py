@@ -192,6 +192,3 @@ def _supported(release: str) -> tuple[str, ...]:
     if numbers >= (4, 1):
         found.append("writeStream.format('pyhudi') and filters")
     return tuple(found)
-
-
-__all__ = ["EXTRAS", "Environment", "examine_environment"]

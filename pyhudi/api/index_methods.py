@@ -27,7 +27,7 @@ from pyhudi.read.positions import moment_at
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import BEFORE_ALL_INSTANTS
-from pyhudi.services.indexing.index_lookup import index_that_answers, lookup
+from pyhudi.services.indexing.location_lookup import index_that_answers, lookup
 from pyhudi.storage.filesystem import FileSystem
 
 INDEX_KINDS: Final = (

@@ -47,17 +47,17 @@ from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.operations.create import check_empty, create
 from pyhudi.options import Options, parse_options
 from pyhudi.read.changes.cdc import capture_rows
-from pyhudi.read.changes.incremental import check_range
+from pyhudi.read.changes.incremental import ChangeRange, check_range
 from pyhudi.read.changes.snapshot_diff import diff_rows
 from pyhudi.read.fetch import fetch_rows
 from pyhudi.read.positions import current_position
 from pyhudi.read.record_history import history_rows
 from pyhudi.read.scan import Scan
-from pyhudi.read.scan_plan import ChangeRange, ScanRequest
+from pyhudi.read.scan_plan import ScanRequest
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import PointInTime
-from pyhudi.services.indexing.index_lookup import lookup
+from pyhudi.services.indexing.location_lookup import lookup
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
 from pyhudi.sync.open_catalog import location_of

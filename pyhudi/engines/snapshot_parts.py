@@ -27,8 +27,7 @@ from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.predicate import Predicate
 from pyhudi.read.scan import Scan, task_batches
-from pyhudi.read.scan_plan import ReadTask, count_task
-from pyhudi.read.scan_tasks import read_replaced
+from pyhudi.read.scan_tasks import ReadTask, count_task, read_replaced
 from pyhudi.records import FileGroupId
 from pyhudi.storage.local import LocalFileSystem
 

@@ -316,18 +316,3 @@ def dealt(slices: Sequence[FileSlice], hands: int) -> list[tuple[tuple[int, File
         found[-1].append((number, slice_))
         size += slice_.size_bytes
     return [tuple(some) for some in found if some]
-
-
-__all__ = [
-    "FileStats",
-    "HitsFinder",
-    "Joined",
-    "KeyMatches",
-    "ProbeWork",
-    "Probes",
-    "by_partition",
-    "dealt",
-    "key_run",
-    "match_slice",
-    "probes_of",
-]  # fmt: skip

@@ -186,6 +186,3 @@ class ServiceRounds:
             or pending.clusterings >= self._rules.pending_clusterings_max
         )
         self.status = replace(self.status, is_behind=is_behind)
-
-
-__all__ = ["ConcurrentServices", "ServiceRounds", "ServicesStatus"]

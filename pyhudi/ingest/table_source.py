@@ -23,7 +23,8 @@ from pyhudi.read.changes.incremental import ChangeRange, ChangeWindow, open_wind
 from pyhudi.read.changes.snapshot_diff import diff_rows
 from pyhudi.read.positions import as_position, current_position
 from pyhudi.read.scan import Scan
-from pyhudi.read.scan_plan import ReadTask, ScanRequest, read_task
+from pyhudi.read.scan_plan import ScanRequest
+from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.records import IS_DELETED, Position
 from pyhudi.timeline.instant import Instant

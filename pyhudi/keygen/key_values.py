@@ -235,6 +235,3 @@ def _misfit(definition: _KeyColumns) -> Any:
         key_columns=", ".join(definition.fields),
         hint="pass tuples in this order, dicts, a table of these columns, or record keys as text",
     )
-
-
-__all__ = ["key_texts", "one_key_text"]

@@ -473,18 +473,3 @@ def file_records(fs: FileSystem, file_slice: MapSlice, keys: pa.Array) -> list[F
             if record is not None:
                 merged[position] = merge_files(merged[position] or {}, record)
     return merged
-
-
-__all__ = [
-    "IndexShard",
-    "MetadataListing",
-    "MetadataTable",
-    "RecordIndex",
-    "check_metadata_exists",
-    "file_records",
-    "has_commits",
-    "missing_metadata",
-    "open_metadata",
-    "outdated_metadata",
-    "own_log",
-]

@@ -161,13 +161,3 @@ def begin_metadata(
     table = run_services(table, compact_after=compact_after, engine=engine)
     check_bounded(table.timeline, timeline, instant)
     return start_delta(table, instant.time, engine)
-
-
-__all__ = [
-    "MetadataCommit",
-    "ShardTarget",
-    "begin_metadata",
-    "check_version",
-    "check_writable",
-    "write_shard",
-]

@@ -41,6 +41,3 @@ def json_logs(stream: TextIO) -> Iterator[None]:
     finally:
         log.setLevel(level)
         log.removeHandler(handler)
-
-
-__all__ = ["JsonLines", "json_logs"]

@@ -14,8 +14,7 @@ from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.log import create_timeline_folder, timeline_log
 from pyhudi.table.properties import TableConfig, store_config
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.table_creation import NewTable as NewTable
-from pyhudi.write.table_creation import config_of
+from pyhudi.write.table_creation import NewTable, config_of
 
 
 def create(fs: FileSystem, table: NewTable, engine: Engine = LOCAL) -> TableConfig:

@@ -99,6 +99,3 @@ def _check_no_logs_on_top(
                 "a pending write may create log files that depend on the plan",
                 instant=write.time, hint="retry after the write has ended",
             )  # fmt: skip
-
-
-__all__ = ["UnscheduleReport", "unschedule"]

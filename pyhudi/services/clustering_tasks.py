@@ -26,8 +26,9 @@ import pyarrow as pa
 from pyhudi._native import BloomFilter
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.index.consistent_hashing import RingShare
+from pyhudi.metadata.delta_commit import ShardTarget
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.writer import ShardTarget, write_shard
+from pyhudi.metadata.writer import write_shard
 from pyhudi.options import Layout
 from pyhudi.planning.clustering import SortOrder
 from pyhudi.read.file_slice import SliceSpec, read_slice

@@ -28,10 +28,10 @@ from pyhudi.storage.spill import Staged
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import REWRITES, completed_since
-from pyhudi.write.input.batch import BatchChunk, rows_of_shard
+from pyhudi.write.input.batch import BatchChunk, rows_of_shard, take_rows
 from pyhudi.write.input.source_checkpoint import moved_by
 from pyhudi.write.input.stream_idempotency import StreamBatch, writer_of
-from pyhudi.write.placement.routing import lost_of, row_order, take_rows
+from pyhudi.write.placement.routing import lost_of, row_order
 from pyhudi.write.placement.tagging import NEW, RowAction, ShardTags
 from pyhudi.write.write_context import Operation, PlannedWrite, WriteContext, needs_index_lookup
 

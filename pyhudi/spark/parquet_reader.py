@@ -26,7 +26,8 @@ from pyhudi.formats.base_file import footer
 from pyhudi.formats.logical_types import HUDI_TYPE
 from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.formats.timestamp_repair import may_be_mislabelled, relabelled_type
-from pyhudi.read.scan_plan import ReadTask, ScanPlan
+from pyhudi.read.scan_plan import ScanPlan
+from pyhudi.read.scan_tasks import ReadTask
 from pyhudi.read.table_schema import user_columns
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import DEFAULT_PARTITION, META_COLUMNS, PARTITION_PATH, InstantTime

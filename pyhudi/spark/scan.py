@@ -15,7 +15,8 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pyhudi.read.scan_plan import ReadTask, ScanPlan
+from pyhudi.read.scan_plan import ScanPlan
+from pyhudi.read.scan_tasks import ReadTask
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.spark.frames import default_parallelism, map_arrow, numbers
 from pyhudi.spark.job_submission import remote
@@ -138,6 +139,3 @@ def _on_workers(spark: SparkSession, count: int, order: TaskOrder, schema: Struc
     """The rows of an order over the numbers below `count`, each in a task."""
     slices = max(1, count)
     return map_arrow(numbers(spark, count, slices=slices), remote(order, "rows"), schema)
-
-
-__all__ = ["BYTES_MIN", "SparkScanPlan", "explain_scan", "scan_frame"]

@@ -119,6 +119,3 @@ def _first_line(error: Exception) -> str:
     """The first line of the message of an error; for an exception of Java, of that one."""
     java: Any = getattr(error, "java_exception", None)
     return str(error if java is None else java.toString()).strip().partition("\n")[0]
-
-
-__all__ = ["STORES", "StoreAccess", "store_access"]

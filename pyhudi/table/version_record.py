@@ -69,6 +69,3 @@ def index_not_ready(fs: FileSystem, what: str, hint: str) -> IndexNotReadyError:
         what, path=fs.url, unfinished=f"a change of the table {record}",
         hint=f"run {record.verb}, which finishes the change",
     )  # fmt: skip
-
-
-__all__ = ["RECORD", "ChangeRecord", "index_not_ready", "load_record"]

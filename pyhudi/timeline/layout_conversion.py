@@ -227,15 +227,3 @@ def instant_files(fs: FileSystem, layout: TableLayout) -> Iterator[str]:
         elif not info.is_folder and (is_list(info.name) or is_announcement(info.name)):
             found.append((State.COMPLETED, info.path))
     return (path for _, path in sorted(found))
-
-
-__all__ = [
-    "ConvertedTimeline",
-    "DatedFileSystem",
-    "assigned_completions",
-    "convert_timeline",
-    "converted_content",
-    "converted_name",
-    "instant_files",
-    "key_of",
-]

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pyhudi.engine import Engine
 from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.filenames import METADATA_TABLE
-from pyhudi.metadata.writer import MetadataCommit, begin_metadata
+from pyhudi.metadata.delta_commit import MetadataCommit
+from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime

@@ -18,9 +18,9 @@ from pyhudi.arrays import Ints, Mask
 from pyhudi.index.external_index import ENDED
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.write.input.batch import BatchChunk
+from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.assignment import Route
-from pyhudi.write.placement.routing import lost_of, row_order, take_rows, targets_of
+from pyhudi.write.placement.routing import lost_of, row_order, targets_of
 from pyhudi.write.placement.tagging import NEW, REPLACES, RowAction, entry_column
 
 

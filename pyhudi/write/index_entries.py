@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi.metadata.writer import ShardTarget, write_shard
+from pyhudi.metadata.delta_commit import ShardTarget
+from pyhudi.metadata.writer import write_shard
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged

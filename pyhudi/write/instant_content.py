@@ -27,8 +27,8 @@ from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.write.input.deduplicate import Duplicates
 from pyhudi.write.placement.assignment import Target
-from pyhudi.write.placement.tagging import Duplicates
 from pyhudi.write.write_context import (
     Operation,
     PlannedWrite,

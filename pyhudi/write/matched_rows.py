@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyhudi.engine import Engine
 from pyhudi.index.key_join import dealt
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
+from pyhudi.read.scan_plan import ScanRequest, plan_scan
+from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import RECORD_KEY, FileGroupId

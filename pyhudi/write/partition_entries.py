@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.index.maintenance.sizing import partition_group_count
+from pyhudi.metadata.delta_commit import ShardTarget
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.writer import ShardTarget, write_shard
+from pyhudi.metadata.writer import write_shard
 from pyhudi.options import WriteOptions
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem

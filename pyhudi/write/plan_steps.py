@@ -37,7 +37,7 @@ from pyhudi.table.file_group_view import FileSlice, TableView
 from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.write.conditional_merge import rows_to_write
 from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows
-from pyhudi.write.input.deduplicate import Duplicates
+from pyhudi.write.input.deduplicate import Duplicates, ExistingKeyPolicy, TagPlan
 from pyhudi.write.merge_clauses import ConditionalMerge, source_schema
 from pyhudi.write.overwrite import (
     Replaced,
@@ -52,7 +52,7 @@ from pyhudi.write.placement.delete_conflicts import ContestTask, lost_rows
 from pyhudi.write.placement.hashing_metadata import rings_of
 from pyhudi.write.placement.index_lookup import Where, may_have_copies, tag_rows
 from pyhudi.write.placement.sorted_insert import by_range, sort_columns
-from pyhudi.write.placement.tagging import ExistingKeyPolicy, ShardTags, TagPlan
+from pyhudi.write.placement.tagging import ShardTags
 from pyhudi.write.write_context import (
     Operation,
     WriteContext,

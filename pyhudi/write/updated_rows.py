@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import UserError
 from pyhudi.formats.nested_fields import root_of
-from pyhudi.read.scan_plan import ReadTask, ScanRequest, plan_scan, read_task
+from pyhudi.read.scan_plan import ScanRequest, plan_scan
+from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.sql.sql_filter import Filter, as_value
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import without_meta

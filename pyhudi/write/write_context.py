@@ -26,6 +26,7 @@ from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.write.input.batch import BatchChunk, Rows
+from pyhudi.write.input.deduplicate import Duplicates
 from pyhudi.write.input.source_checkpoint import SourceAdvance
 from pyhudi.write.merge_clauses import ConditionalMerge
 from pyhudi.write.overwrite import (
@@ -34,7 +35,7 @@ from pyhudi.write.overwrite import (
 )
 from pyhudi.write.placement.assignment import Assignment, Mode
 from pyhudi.write.placement.index_lookup import WriteIndex
-from pyhudi.write.placement.tagging import Duplicates, ShardTags
+from pyhudi.write.placement.tagging import ShardTags
 
 
 class Operation(Enum):

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 from pyhudi.errors import Overtaken
 from pyhudi.formats.avro_schema import with_meta_fields
 from pyhudi.index.external_index import Changes
+from pyhudi.metadata.delta_commit import ShardTarget
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
-from pyhudi.metadata.writer import ShardTarget
 from pyhudi.options import BaseFileOptions, MarkerForm
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.hidden_rows import may_hide
@@ -19,7 +19,8 @@ from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
 from pyhudi.transaction.markers import announce_type
-from pyhudi.write.files.file_writers import FilePlan, WriteTask, Written, write_targets
+from pyhudi.write.files.file_plan import FilePlan, Written
+from pyhudi.write.files.file_writers import WriteTask, write_targets
 from pyhudi.write.index_changes import Changed, ChangeTask, spill_changes
 from pyhudi.write.index_entries import EndTask, EntryTask, end_entries, write_entries
 from pyhudi.write.input.batch import BatchChunk

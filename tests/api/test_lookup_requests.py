@@ -12,9 +12,9 @@ import pytest
 import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
+from pyhudi.filenames import PROPERTIES
 from pyhudi.options import parse_options
 from pyhudi.storage.local import LocalFileSystem
-from pyhudi.table.properties import PROPERTIES
 
 CALLS: dict[str, Callable[[Table], Any]] = {
     "lookup": lambda table: table.lookup(["k1", "none"]),

@@ -12,7 +12,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SchemaError, UserError, WriteConflictError
 from pyhudi.operations.commit import pause_seconds
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import Concurrency, IndexKind, parse_options
 from pyhudi.records import InstantTime
 from pyhudi.recovery.newest_commit import roll_back_newest
@@ -29,6 +29,7 @@ from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import WriteSet, find_conflict
 from pyhudi.transaction.heartbeat import living
 from pyhudi.write.input.stream_idempotency import StreamBatch
+from pyhudi.write.table_creation import NewTable
 from tests.support.engines import Pausing
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

@@ -13,7 +13,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import FileMissingError, LockError, WriteConflictError
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.layouts.known import LAYOUTS
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.storage.locks.table_lock import TableLock
@@ -22,6 +22,7 @@ from pyhudi.table.properties import TableType
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, State
 from pyhudi.transaction.heartbeat import remove_heartbeat
+from pyhudi.write.table_creation import NewTable
 from tests.support.leases import Call, LeasedFileSystem, Process
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])

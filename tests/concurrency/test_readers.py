@@ -13,12 +13,13 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileInfo, FileSystem, RandomAccess
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action
+from pyhudi.write.table_creation import NewTable
 from tests.support.examples import stops
 from tests.support.filesystems import (
     Crash,

@@ -12,7 +12,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.filenames import METADATA_TABLE
 from pyhudi.layouts.v9 import V9
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
@@ -23,6 +23,7 @@ from pyhudi.timeline.history.reader import TimelineHistory
 from pyhudi.timeline.history.rows import read_history_file
 from pyhudi.timeline.instant import Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.write.table_creation import NewTable
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, check_index, rows, snapshot
 from tests.support.examples import stops
 from tests.support.filesystems import every_stop

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, rows
 from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop

@@ -17,12 +17,13 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.index.consistent_hashing import HASHING_METADATA_FOLDER
 from pyhudi.operations import ttl
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import REPLACEMENTS, Action, Instant, State
+from pyhudi.write.table_creation import NewTable
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, check_index, open_, rows, snapshot
 from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop

@@ -25,10 +25,11 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError
 from pyhudi.health.doctor import examine
 from pyhudi.health.repair import execute_repair
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import Crash, CrashingFileSystem
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

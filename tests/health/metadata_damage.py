@@ -25,10 +25,11 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError, WriteConflictError
 from pyhudi.metadata.bootstrap import LISTED
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType, load_config, store_config
+from pyhudi.write.table_creation import NewTable
 from tests.crash.torn import Totals
 
 SCHEMA = pa.schema({"id": pa.string(), "v": pa.int64(), "w": pa.string(), "part": pa.string()})

@@ -29,11 +29,12 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.operations import ttl
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.clock import system_clock
+from pyhudi.write.table_creation import NewTable
 from tests.history.events import Watch
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("part", pa.string()), ("op", pa.string())])

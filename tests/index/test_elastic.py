@@ -22,12 +22,13 @@ from pyhudi.metadata.elastic.store import (
     newest_state,
     state_names,
 )
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config, store_config
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 GROWTHS = ["SEAL", "GROUPS"]

@@ -18,12 +18,13 @@ from pyhudi.errors import IndexNotReadyError, OptionError, UserError
 from pyhudi.index.bloom import FileLens, candidates
 from pyhudi.index.key_join import key_run, probes_of
 from pyhudi.metadata.bootstrap import create_metadata, drop_metadata
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 # HBase needs a server; tests/write/test_partitioned_record_index.py is about that index

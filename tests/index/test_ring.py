@@ -28,10 +28,11 @@ from pyhudi.index.consistent_hashing import (
     ring_hashes,
     ring_of,
 )
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.index.test_kinds import SCHEMA, batch, rows_of
 from tests.support.golden import small_table
 

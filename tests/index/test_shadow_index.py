@@ -10,7 +10,7 @@ import pytest
 
 from pyhudi.errors import OptionError
 from pyhudi.options import IndexKind
-from pyhudi.services.indexing.index_lookup import MISMATCHES
+from pyhudi.services.indexing.location_lookup import MISMATCHES
 from tests.support.index_kinds import Indexed, batch, indexed
 
 PAIRS = [

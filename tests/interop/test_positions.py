@@ -15,11 +15,12 @@ from pyhudi.formats.log_block import data_batches
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.formats.record_positions import read_positions, refers_to
 from pyhudi.merge.merge_cache import OUTCOMES
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop

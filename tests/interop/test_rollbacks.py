@@ -16,7 +16,7 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import Options, parse_options
 from pyhudi.recovery.newest_commit import roll_back_newest
 from pyhudi.storage.filesystem import FileSystem
@@ -24,6 +24,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.write.table_creation import NewTable
 from tests.support.apache_hudi import ApacheHudi
 from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem
 

@@ -16,11 +16,12 @@ from pyhudi.merge.ordering_values import ordering_ranks
 from pyhudi.merge.precedence import Ranked
 from pyhudi.merge.resolve_updates import outcome, resolve_updates
 from pyhudi.merge.slice_merge import Deletes, LogEntries, merge
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.records import IS_DELETED, RECORD_KEY
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.merge.truth_table import CASES, DELETE, ROW, Case, Record
 
 COLUMNS = [RECORD_KEY, "ts", "value"]

@@ -18,10 +18,11 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UserError
 from pyhudi.metadata.record_index import hash_functions
 from pyhudi.metadata.record_index.hash_functions import KeyHash, fingerprint
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 
 KEYS = pa.array([f"k{i}" for i in range(5000)] + ["", "ü", "\U0001f600"])
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64())])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, open_, rows
 from tests.support.examples import stops
 from tests.support.filesystems import every_stop

@@ -8,12 +8,13 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.operations.service_runs import after_write
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, State
+from pyhudi.write.table_creation import NewTable
 from pyhudi.write.write_report import WriteReport
 from tests.crash.torn import SCHEMA, rows
 from tests.support.filesystems import clone

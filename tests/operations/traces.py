@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import TracingFileSystem
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "traces"

@@ -24,7 +24,7 @@ from pyhudi.formats.log_file import HeaderKey, read_blocks
 from pyhudi.keygen.timestamp_generator import time_rule, time_texts
 from pyhudi.layouts.v8 import V8
 from pyhudi.metadata.definitions import read_definitions
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import RECORD_KEY, InstantTime
 from pyhudi.services.compaction import compaction_is_due
@@ -37,7 +37,7 @@ from pyhudi.timeline.history.manifest import manifest_numbers
 from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.write.table_creation import config_of
+from pyhudi.write.table_creation import NewTable, config_of
 from tests.support.callbacks import server, taking
 from tests.support.fake_metastore import metastore
 from tests.support.filesystems import clone

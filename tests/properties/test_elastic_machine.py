@@ -27,10 +27,11 @@ from hypothesis.stateful import (
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.properties.table_machine import bounded
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("part", pa.string())])

@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from pyhudi.api.option_consistency import with_merge
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from tests.support.examples import examples
 from tests.support.merge_model import RULES, SCHEMA, TOAST, VERSION_9, Model, Row, Rule
 from tests.support.slice_parts import read_in_parts

@@ -14,11 +14,12 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import FileMissingError
 from pyhudi.ingest.source import SourceLimits
 from pyhudi.ingest.table_source import TableSource
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.instant import Action, State
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 OPTIONS = {

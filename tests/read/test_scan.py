@@ -22,7 +22,7 @@ from pyhudi.errors import (
 from pyhudi.formats import base_file
 from pyhudi.formats.log_file import BlockKind
 from pyhudi.options import parse_options
-from pyhudi.read.scan_plan import read_task
+from pyhudi.read.scan_tasks import read_task
 from pyhudi.records import COMMIT_TIME, META_COLUMNS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem

@@ -14,13 +14,14 @@ from pyhudi.errors import UserError
 from pyhudi.metadata.partition_creation import archived_creations
 from pyhudi.metadata.reader import own_log
 from pyhudi.metadata.visible_instants import is_creation
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.history.writer import HistoryFiles
+from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import every_stop
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])

@@ -176,9 +176,10 @@ def test_writes_clean_behind_them_on_request(tmp_path: Path) -> None:
 def test_a_stop_anywhere_changes_no_row_and_the_next_clean_ends_it() -> None:
     from pyhudi.api.table import Table
     from pyhudi.engine import LocalEngine
-    from pyhudi.operations.create import NewTable, create
+    from pyhudi.operations.create import create
     from pyhudi.storage.filesystem import FileSystem
     from pyhudi.storage.memory import MemoryFileSystem
+    from pyhudi.write.table_creation import NewTable
 
     def few(fs: FileSystem) -> Table:
         return Table(fs, options=parse_options(FEW), engine=LocalEngine(1))

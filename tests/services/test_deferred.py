@@ -10,7 +10,7 @@ import pytest
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, UserError, WriteConflictError
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import Options, parse_options
 from pyhudi.recovery.newest_commit import roll_back_newest
 from pyhudi.recovery.rollback import failed_writes
@@ -20,6 +20,7 @@ from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
+from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import clone, every_stop, tree
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

@@ -12,10 +12,11 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError
 from pyhudi.index.maintenance.stats import stats_of
 from pyhudi.metadata.record_index.index_stats import BucketFigures
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from pyhudi.write.write_report import WriteReport
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])

@@ -12,11 +12,12 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.index.bucket import BucketRule
 from pyhudi.index.consistent_hashing import FIRST, HASHING_METADATA_FOLDER, Ring, load_ring
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.placement.hashing_metadata import rings_of
+from pyhudi.write.table_creation import NewTable
 from tests.index.test_kinds import SCHEMA, batch, rows_of
 from tests.index.test_ring import STATED, homes, homes_by_rings, opened, table_of
 

@@ -14,10 +14,11 @@ from typing import Any, Final
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, PyhudiError, UserError, WriteConflictError
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options.indexes import IndexKind
 from pyhudi.table.properties import TableType
 from pyhudi.table.version_record import load_record
+from pyhudi.write.table_creation import NewTable
 from tests.simulation.actors import (
     NON_BLOCKING,
     ROLES,

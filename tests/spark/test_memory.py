@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyhudi.spark as hudi
-from pyhudi.spark.row_staging import in_bounded_batches
+from pyhudi.write.input.batch import in_bounded_batches
 
 
 def test_rows_never_come_to_the_driver(

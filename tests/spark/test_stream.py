@@ -19,8 +19,8 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.options import StreamOptions
+from pyhudi.spark.source.save_attempts import attempted
 from pyhudi.spark.source.stream_reader import stream_request
-from pyhudi.spark.source.stream_writer import attempted
 from pyhudi.spark.source.version_compat import PlainStream
 from pyhudi.spark.types import to_spark
 from pyhudi.write.input.stream_idempotency import CHECKPOINT, StreamBatch

@@ -11,11 +11,12 @@ import pyarrow as pa
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.filenames import TEMP
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, parse_instant_name
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
 KINDS = {"cow": TableType.COPY_ON_WRITE, "mor": TableType.MERGE_ON_READ}

@@ -15,11 +15,12 @@ import pyarrow as pa
 from pyhudi.api.table import Table
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.filenames import PROPERTIES
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 _NAMES = itertools.count()

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from pyhudi.api.table import Table
 from pyhudi.engine import Engine, LocalEngine
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 from pyhudi.write.write_report import WriteReport
 
 

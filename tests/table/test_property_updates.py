@@ -12,11 +12,12 @@ from hypothesis import given, settings
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, Options, parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.new_table import CREATABLE_VERSIONS
 from pyhudi.table.properties import TableType, checksum, load_config, store_config
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
 MORE = pa.schema([*SCHEMA, ("w", pa.string())])

@@ -12,12 +12,13 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import PyhudiError, UnsupportedTableError
 from pyhudi.filenames import PROPERTIES
 from pyhudi.keygen.key_generator_config import key_rule
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config
 from pyhudi.table.stored_properties import STORED, Support, check_writable_properties
+from pyhudi.write.table_creation import NewTable
 from tests.support.golden import golden_names, golden_table, version_table, version_table_names
 from tests.table.test_property_checks import foreign
 

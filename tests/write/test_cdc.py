@@ -17,7 +17,7 @@ from pyhudi.errors import OptionError
 from pyhudi.filenames import TEMP
 from pyhudi.formats.log_block import data_batches
 from pyhudi.formats.log_file import BlockKind, read_blocks
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.filesystem import FileSystem
@@ -25,6 +25,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import every_stop, tree
 
 SCHEMA = pa.schema(

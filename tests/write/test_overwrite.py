@@ -11,7 +11,7 @@ from pyhudi import HFileReader
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError, UserError, WriteConflictError
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import Options, parse_options
 from pyhudi.recovery.newest_commit import roll_back_newest
 from pyhudi.storage.memory import MemoryFileSystem
@@ -19,6 +19,7 @@ from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
+from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import tree
 from tests.support.golden import golden_table
 

@@ -17,12 +17,13 @@ from pyhudi.errors import OptionError, SchemaError, UnsupportedTableError, UserE
 from pyhudi.formats.log_block import data_batches
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.merge.merge_cache import OUTCOMES
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import META_COLUMNS
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.partial_update import PartialUpdate
+from pyhudi.write.table_creation import NewTable
 from tests.support.examples import examples
 from tests.write.test_secondary_index import check_exact
 

@@ -17,11 +17,12 @@ from pyhudi.formats.log_block import data_batches, read_content
 from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, read_blocks
 from pyhudi.formats.record_positions import read_positions, refers_to
 from pyhudi.merge.merge_cache import OUTCOMES
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("v", pa.string()),

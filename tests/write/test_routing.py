@@ -23,16 +23,10 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.storage.spill import MemoryStaging
 from pyhudi.table.file_group_view import FileSlice, PendingPlans
 from pyhudi.write.input.batch import BatchChunk, KeyPlan, rows_of_shard, shard_order, stage_rows
+from pyhudi.write.input.deduplicate import Duplicates, TagPlan
 from pyhudi.write.placement.assignment import AssignRules, Mode, assign
 from pyhudi.write.placement.routing import Router, targets_of
-from pyhudi.write.placement.tagging import (
-    Duplicates,
-    RowAction,
-    ShardTags,
-    TagPlan,
-    TagTask,
-    tag_shard,
-)
+from pyhudi.write.placement.tagging import RowAction, ShardTags, TagTask, tag_shard
 
 SHARDS = 3
 RULE = KeyRule(("id",), ("part",), composite=False, hive_style=False, url_encoded=False)

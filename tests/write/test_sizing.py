@@ -11,13 +11,14 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import OptionError
 from pyhudi.filenames import LogFileName
-from pyhudi.operations.create import NewTable, create
+from pyhudi.operations.create import create
 from pyhudi.options import WriteOptions, parse_options
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableType
 from pyhudi.write.plan_steps import record_bytes
+from pyhudi.write.table_creation import NewTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BASE = {

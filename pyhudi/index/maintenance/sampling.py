@@ -25,9 +25,10 @@ from pyhudi.index.maintenance.verify import EXAMPLES_MAX, FAULT_SCHEMA, Fault
 from pyhudi.metadata.record_index.entries import bucket_entries
 from pyhudi.metadata.record_index.k_way_merge import UnsortedError
 from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.read.changes.incremental import ChangeRange
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.scan import Scan
-from pyhudi.read.scan_plan import ChangeRange, ScanRequest
+from pyhudi.read.scan_plan import ScanRequest
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import FILE_NAME, PARTITION_PATH, RECORD_KEY, FileGroupId

@@ -184,6 +184,3 @@ def _after(column: pa.Array, bound: bytes, start: int) -> int:
     return bisect_right(
         range(len(column)), bound, lo=start, key=lambda at: column[at].as_py().encode()
     )
-
-
-__all__ = ["BucketKeys", "KeyRun", "RunTask", "make_run", "run_tasks"]

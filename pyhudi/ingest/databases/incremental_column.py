@@ -237,6 +237,3 @@ def _no_overlap(column: str, overlap: Overlap, kind: str) -> OptionError:
         "the values of the incremental column have no such overlap", column=column, type=kind,
         overlap=str(overlap), hint="a number for numbers, a timedelta for dates and timestamps",
     )  # fmt: skip
-
-
-__all__ = ["IncrementalColumn", "Overlap", "incremental_column", "not_a_checkpoint"]

@@ -179,6 +179,3 @@ def _is_place(values: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(
         pc.greater(pc.binary_length(values), 0).to_numpy(zero_copy_only=False), np.bool_
     )
-
-
-__all__ = ["due_places", "tend"]

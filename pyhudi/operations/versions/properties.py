@@ -215,6 +215,3 @@ def _by_mode(config: TableConfig, version: int) -> dict[str, str]:
         "older versions cannot state the partial update mode of the table", property=PARTIAL_MODE,
         value=partial, version=version,
     )  # fmt: skip
-
-
-__all__ = ["properties_at"]

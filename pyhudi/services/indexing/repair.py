@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, SchemaError
 from pyhudi.index.maintenance.verify import BucketCheck, Fault
-from pyhudi.metadata.writer import ShardTarget, begin_metadata, write_shard
+from pyhudi.metadata.delta_commit import ShardTarget
+from pyhudi.metadata.writer import begin_metadata, write_shard
 from pyhudi.options import WriteOptions
 from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState

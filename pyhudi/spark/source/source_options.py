@@ -17,7 +17,8 @@ from typing import Any, Final
 from pyhudi.errors import OptionError
 from pyhudi.options import Options, parse_options
 from pyhudi.options.registry import BY_NAME
-from pyhudi.read.scan_plan import ChangeRange, ScanMode, ScanRequest
+from pyhudi.read.changes.incremental import ChangeRange
+from pyhudi.read.scan_plan import ScanMode, ScanRequest
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
 

@@ -28,9 +28,9 @@ from pyspark.sql.types import StructType
 
 from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
 from pyhudi.options import HollowCommitPolicy, Options, parse_options
-from pyhudi.read.changes.incremental import range_filter
+from pyhudi.read.changes.incremental import ChangeRange, range_filter
 from pyhudi.read.positions import as_position
-from pyhudi.read.scan_plan import ChangeRange, ScanPlan, ScanRequest, plan_scan
+from pyhudi.read.scan_plan import ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_COMMITS, Position
 from pyhudi.spark.source.batch_reader import partitions

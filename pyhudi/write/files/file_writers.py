@@ -150,6 +150,3 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
         stat, inserted=decision.inserted, updated=decision.updated, deleted=decision.deleted
     )
     return Written(stat, decision.inserted, decision.updated, decision.deleted, decision.unchanged)
-
-
-__all__ = ["FilePlan", "WriteTask", "Written", "write_targets"]

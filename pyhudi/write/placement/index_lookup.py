@@ -325,6 +325,3 @@ class ProbeTask:
 def probe(task: ProbeTask) -> Staged:
     """Search slices and spill the hits."""
     return task.staging.put("hits", task.look(task.work))
-
-
-__all__ = ["Where", "WriteIndex", "tag_rows"]

@@ -251,15 +251,3 @@ class _Shard:
 def row_order(part: Ints, row: Ints) -> npt.NDArray[np.int64]:
     """Positions that sort rows by (part, row)."""
     return np.argsort(part.astype(np.int64) << 32 | row, kind="stable")
-
-
-__all__ = [
-    "Routed",
-    "Router",
-    "RowAction",
-    "lost_of",
-    "row_order",
-    "stretches",
-    "take_rows",
-    "targets_of"
-]  # fmt: skip

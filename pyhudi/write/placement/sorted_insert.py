@@ -23,9 +23,8 @@ from pyhudi.errors import OptionError
 from pyhudi.options import BulkInsert
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.spill import Staging
-from pyhudi.write.input.batch import BatchChunk
+from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.assignment import Assignment, Route
-from pyhudi.write.placement.routing import take_rows
 from pyhudi.write.placement.tagging import ShardTags
 
 _SAMPLES_A_FILE: Final = 64
@@ -193,6 +192,3 @@ def range_numbers(values: pa.Table, bounds: pa.Table) -> npt.NDArray[np.int64]:
     numbers = np.empty(values.num_rows, np.int64)
     numbers[order[~is_bound] - bounds.num_rows] = passed[~is_bound]
     return numbers
-
-
-__all__ = ["by_range", "check_sortable", "order_of", "range_numbers", "sort_columns"]

@@ -36,7 +36,6 @@ from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.spill import Staged
 from pyhudi.write.input.deduplicate import (
     DELETED,
-    Duplicates,
     ExistingKeyPolicy,
     Gathered,
     GatheredRows,
@@ -340,15 +339,3 @@ def _contested(plan: TagPlan, action: npt.NDArray[np.uint8]) -> Mask:
     if rules.deletes_always_win:
         return np.zeros(len(action), np.bool_)
     return np.asarray(action != RowAction.PUT, np.bool_)
-
-
-__all__ = [
-    "NEW",
-    "Duplicates",
-    "ExistingKeyPolicy",
-    "RowAction",
-    "ShardTags",
-    "TagPlan",
-    "TagTask",
-    "tag_shard",
-]
