@@ -1,7 +1,10 @@
 """Rows of the table of option names, and the five kinds of support for a name.
 
-Each module of `names/` has the rows of one area.  To support a name, add a field for its setting
-to `settings.py` and change its row from `refused` to `honoured` or `translated_row`.
+Each module of `names/` has the supported names of one area; `unsupported_names.tsv` has those that
+tune components this package does not have, which are accepted, and those that would change the
+meaning of data or request unsupported behaviour, which are rejected.  To support one, add a field
+for its setting to `settings.py` and move its row to the module of its area, as `honoured` or
+`translated_row`.
 """
 
 from __future__ import annotations
@@ -58,26 +61,3 @@ def translated_row(
 ) -> Row:
     """A name whose value is translated; `note` states the result, and the report repeats it."""
     return Row(name, Fate.MAPPED, note, value, to, aliases=aliases)
-
-
-def without_effect(why: str, *names: str | tuple[str, str]) -> tuple[Row, ...]:
-    """Names that tune components this package does not have; a pair is (name, alias)."""
-    pairs = [(n, ()) if isinstance(n, str) else (n[0], (n[1],)) for n in names]
-    return tuple(Row(name, Fate.WITHOUT_EFFECT, why, aliases=also) for name, also in pairs)
-
-
-def refused(
-    name: str,
-    why: str,
-    use: str = "",
-    *,
-    harmless: tuple[str, ...] = (),
-    aliases: tuple[str, ...] = (),
-) -> Row:
-    """A name that would change the meaning of data, or that requests unsupported behaviour."""
-    return Row(name, Fate.REFUSED, why, use=use, harmless=harmless, aliases=aliases)
-
-
-def refused_all(why: str, use: str, *names: str) -> tuple[Row, ...]:
-    """Several names rejected for the same reason."""
-    return tuple(refused(name, why, use) for name in names)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from pyhudi.options.names import (
@@ -10,7 +11,6 @@ from pyhudi.options.names import (
     concurrency,
     index,
     ingest,
-    machinery,
     merge,
     metadata,
     read,
@@ -19,9 +19,24 @@ from pyhudi.options.names import (
     table,
     write,
 )
-from pyhudi.options.option_row import Row
+from pyhudi.options.option_row import Fate, Row
 
-AREAS: Final[Mapping[str, tuple[Row, ...]]] = {
+
+def _unsupported() -> Iterator[tuple[str, Row]]:
+    """Areas with the rows of unsupported_names.tsv."""
+    text = Path(__file__).with_name("unsupported_names.tsv").read_text("utf-8")
+    for line in text.splitlines()[1:]:
+        area, name, support, why, use, accepted, aliases = line.split("\t")
+        harmless = tuple("" if value == '""' else value for value in _listed(accepted))
+        also = _listed(aliases)
+        yield area, Row(name, Fate(support), why, use=use, harmless=harmless, aliases=also)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+_SUPPORTED: Final[Mapping[str, tuple[Row, ...]]] = {
     "Tables and keys": table.ROWS,
     "Reading": read.ROWS,
     "Writing": write.ROWS,
@@ -33,8 +48,18 @@ AREAS: Final[Mapping[str, tuple[Row, ...]]] = {
     "Streams, SQL and hooks": stream.ROWS,
     "Catalogs": catalog.ROWS,
     "Ingest": ingest.ROWS,
-    "Machinery of the JVM": machinery.ROWS,
+    "Machinery of the JVM": (),
 }
+
+
+def _areas() -> Mapping[str, tuple[Row, ...]]:
+    found = {area: list(rows) for area, rows in _SUPPORTED.items()}
+    for area, row in _unsupported():
+        found[area].append(row)
+    return {area: tuple(rows) for area, rows in found.items()}
+
+
+AREAS: Final[Mapping[str, tuple[Row, ...]]] = _areas()
 """Rows by their heading in docs/options.md."""
 
 

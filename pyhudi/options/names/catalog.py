@@ -14,7 +14,7 @@ from pyhudi.options.catalogs import (
     SYNC_TOOLS,
     MergeOnReadTables,
 )
-from pyhudi.options.option_row import Row, honoured, refused, without_effect
+from pyhudi.options.option_row import Row, honoured
 from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, class_name, count, only
 
 _HIVE: Final = "hoodie.datasource.hive_sync."
@@ -128,70 +128,5 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         _DATAHUB + "table.properties", PROPERTIES_BY_COMMA, "catalog.datahub_properties",
         "more properties of the dataset",
-    ),
-    refused(_DATAHUB + "dataplatform.instance.name", "datasets have no platform instance"),
-    refused(
-        _DATAHUB + "dataset.identifier.class", "a class in Java",
-        "hoodie.meta.sync.datahub.database.name and table.name",
-    ),
-    refused(
-        _DATAHUB + "emitter.supplier.class", "a class in Java",
-        "hoodie.meta.sync.datahub.emitter.server",
-    ),
-    refused(_DATAHUB + "domain.name", "domains of datasets are not set"),
-    refused(
-        _DATAHUB + "tls.ca.cert.path", "certificates are those of the system",
-        "the environment variable SSL_CERT_FILE",
-    ),
-    refused(
-        _HIVE + "assume_date_partitioning", "paths are taken from the partition columns",
-        "SlashEncodedDayPartitionValueExtractor", harmless=("false",),
-    ),
-    refused(
-        _HIVE + "bucket_sync", "bucketed tables of Hive are not declared", harmless=("false",)
-    ),
-    refused(
-        _HIVE + "use_pre_apache_input_format", "input formats of releases before Apache",
-        harmless=("false",),
-    ),
-    refused(
-        _HIVE + "use_spark_catalog", "the metastore is reached by Thrift", harmless=("false",)
-    ),
-    refused(
-        _META + "touch.partitions.enabled", "partitions that did not change are not altered",
-        harmless=("false",),
-    ),
-    *without_effect("used only with bucket_sync", _HIVE + "bucket_sync_spec"),
-    *without_effect(
-        "the metastore is reached by Thrift",
-        _HIVE + "jdbcurl",
-        _HIVE + "username",
-        _HIVE + "password",
-        _HIVE + "use_jdbc",
-    ),
-    *without_effect(
-        "partitions are looked up by name",
-        _HIVE + "filter_pushdown_enabled",
-        _HIVE + "filter_pushdown_max_size",
-    ),
-    *without_effect(
-        "a failing catalog never fails a commit; table.sync raises CatalogError",
-        _HIVE + "ignore_exceptions",
-    ),
-    *without_effect(
-        "an entry is created again only where it cannot be changed: docs/catalogs.md",
-        _HIVE + "recreate_table_on_error",
-    ),
-    *without_effect(
-        "partitions are listed as hoodie.metadata.enable says",
-        _META + "metadata_file_listing",
-    ),
-    *without_effect(
-        "a sync does not read the metadata files of partitions",
-        _META + "no_partition_metadata",
-    ),
-    *without_effect(
-        "tables are not replicated between metastores",
-        "hoodie.meta_sync.global.replicate.timestamp",
     ),
 )  # fmt: skip

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.option_row import Row, honoured, refused, without_effect
+from pyhudi.options.option_row import Row, honoured
 from pyhudi.options.service_settings import Layout, PartitionMode, SliceOrder
 from pyhudi.options.value_types import BYTES, FLAG, NAMES, TEXT, choice, class_name, count
 
 _PLANS: Final = "hoodie.clustering.plan.strategy."
-_ASYNC: Final = "no service of a table starts in the background by itself"
-_START: Final = (
-    "a continuous ingest (`pyhudi ingest run --continuous`), table.services.start(), or "
-    "hoodie.clustering.inline"
-)
 _TO: Final = "services.clustering."
 
 _PLAN_CLASSES: Final = class_name(
@@ -47,26 +42,6 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured("hoodie.clustering.schedule.inline", FLAG, _TO + "schedules_inline"),
     honoured("hoodie.clustering.inline.max.commits", count(1), _TO + "after_commits"),
-    refused(
-        "hoodie.clustering.async.enabled", _ASYNC, _START, harmless=("false",),
-        aliases=("hoodie.datasource.clustering.async.enable",),
-    ),
-    refused(
-        "hoodie.clustering.async.max.commits", _ASYNC, "hoodie.clustering.inline.max.commits"
-    ),
-    refused(
-        "hoodie.clustering.enable.expirations", "a pending clustering is rolled back on request",
-        "table.unschedule_clustering(instant)", harmless=("false",),
-    ),
-    *without_effect(
-        "a pending clustering is rolled back on request",
-        "hoodie.clustering.expiration.threshold.mins",
-    ),
-    refused(
-        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
-        "a clustering fails only for completed changes of its file groups",
-        harmless=("false",),
-    ),
     honoured(
         "hoodie.clustering.updates.strategy", _UPDATE_CLASSES, "write.into_clustered",
         "SparkAllowUpdateStrategy: updates of a pending clustering are written; the "
@@ -118,20 +93,5 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.layout.optimize.build.curve.sample.size", count(100), _TO + "sample_rows"
-    ),
-    refused(
-        "hoodie.layout.optimize.enable", "the layout is part of clustering",
-        "hoodie.layout.optimize.strategy with hoodie.clustering.inline", harmless=("false",),
-    ),
-    *without_effect(
-        "curves use the rank of a value in a sample, for every type",
-        "hoodie.layout.optimize.curve.build.method",
-    ),
-    *without_effect(
-        "planning and distribution of clustering",
-        "hoodie.clustering.group.read.parallelism",
-        "hoodie.clustering.max.parallelism",
-        "hoodie.clustering.plan.generation.use.local.engine.context",
-        _PLANS + "binary.copy.schema.evolution.enable",
     ),
 )  # fmt: skip

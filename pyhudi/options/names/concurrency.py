@@ -6,7 +6,7 @@ from typing import Final
 
 from pyhudi.options.catalogs import METASTORE_URIS
 from pyhudi.options.concurrent_writers import ConcurrencyMode, LockProvider
-from pyhudi.options.option_row import Row, honoured, refused, translated_row, without_effect
+from pyhudi.options.option_row import Row, honoured, translated_row
 from pyhudi.options.settings import MarkerForm
 from pyhudi.options.value_types import FLAG, TEXT, choice, class_name, count, duration, only
 
@@ -16,7 +16,6 @@ _STRATEGIES: Final = tuple(
     for kind in ("Simple", "BucketIndex")
 )
 _ANY_PROVIDER: Final = "the table lock is always taken; a lock provider of Apache Hudi can be added"
-_STORAGE: Final = "StorageBasedLockProvider is not supported"
 _PROVIDERS: Final = {member.value: member for member in LockProvider}
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -57,20 +56,6 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.client.heartbeat.tolerable.misses", count(1), "write.concurrency.heartbeats.misses"
     ),
-    *without_effect(
-        "there is one lock and one wait policy",
-        "hoodie.auto.adjust.lock.configs",
-        _LOCK + "max_wait_time_ms_between_retry",
-        _LOCK + "num_retries",
-        _LOCK + "wait_time_ms_between_retry",
-    ),
-    *without_effect(
-        "conflicts are checked when a write is planned and when it ends",
-        "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
-        "hoodie.write.concurrency.async.conflict.detector.period_ms",
-        "hoodie.write.concurrency.early.conflict.check.commit.conflict",
-        "hoodie.write.concurrency.early.conflict.detection.strategy",
-    ),
     honoured(
         _LOCK + "provider", class_name(_PROVIDERS, allowed=", ".join(_PROVIDERS)),
         "write.lock.provider", _ANY_PROVIDER,
@@ -81,11 +66,6 @@ ROWS: Final[tuple[Row, ...]] = (
         _LOCK + "heartbeat_interval_ms", duration("ms"), "write.lock.heartbeat_seconds",
         "of HiveMetastoreBasedLockProvider; less than 300 s",
     ),
-    refused(
-        _LOCK + "storage.renew.interval.secs", _STORAGE, _ANY_PROVIDER,
-        aliases=(_LOCK + "storage.heartbeat.poll.secs",),
-    ),
-    refused(_LOCK + "storage.validity.timeout.secs", _STORAGE, _ANY_PROVIDER),
     honoured(_LOCK + "hivemetastore.database", TEXT, "write.lock.metastore_database"),
     honoured(_LOCK + "hivemetastore.table", TEXT, "write.lock.metastore_table"),
     honoured(_LOCK + "hivemetastore.uris", METASTORE_URIS, "write.lock.metastore_uris"),
@@ -106,21 +86,5 @@ ROWS: Final[tuple[Row, ...]] = (
         choice({form.value: form for form in (MarkerForm.DIRECT, MarkerForm.TOGETHER)}),
         "write.marker_form",
         "default: a file for each marker, or one for each task if a task writes many files",
-    ),
-    refused(
-        "_.hoodie.allow.multi.write.on.same.instant", "an instant has one write",
-        harmless=("false",),
-    ),
-    *without_effect(
-        "the next instant of a table is always later than its last",
-        "_hoodie.time.generator.reuse.enable",
-        "hoodie.time.generator.max_expected_clock_skew_ms",
-        "hoodie.time.generator.type",
-    ),
-    *without_effect(
-        "for markers of a timeline server",
-        "hoodie.markers.delete.parallelism",
-        "hoodie.markers.timeline_server_based.batch.interval_ms",
-        "hoodie.markers.timeline_server_based.batch.num_threads",
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.option_row import Row, honoured
 from pyhudi.options.value_types import FLAG, TEXT, count, duration, number
 
 _TO: Final = "write.index_rules.hbase"
@@ -39,43 +39,4 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured("hoodie.hbase.index.update.partition.path", FLAG, f"{_TO}.moves"),
     honoured("hoodie.index.hbase.rollback.sync", FLAG, f"{_TO}.rollback_sync"),
-    refused(
-        "hoodie.index.hbase.security.authentication", "the gateway authenticates to HBase",
-        "configure the gateway", harmless=("simple",),
-    ),
-    *refused_all(
-        "the gateway authenticates to HBase", "configure the gateway",
-        "hoodie.index.hbase.kerberos.user.keytab",
-        "hoodie.index.hbase.kerberos.user.principal",
-        "hoodie.index.hbase.master.kerberos.principal",
-        "hoodie.index.hbase.regionserver.kerberos.principal",
-    ),
-    *refused_all(
-        "quotas are not allocated through ZooKeeper",
-        "hoodie.index.hbase.qps.fraction",
-        "hoodie.index.hbase.max.qps.fraction",
-        "hoodie.index.hbase.min.qps.fraction",
-    ),
-    refused(
-        "hoodie.index.hbase.dynamic_qps", "quotas are not allocated through ZooKeeper",
-        "hoodie.index.hbase.qps.fraction", harmless=("false",),
-    ),
-    refused(
-        "hoodie.index.hbase.put.batch.size.autocompute", "the batch size is fixed",
-        "hoodie.index.hbase.put.batch.size", harmless=("false",),
-    ),
-    refused(
-        "hoodie.index.hbase.qps.allocator.class", "a Java class cannot be called from Python",
-        "hoodie.index.hbase.qps.fraction",
-        harmless=("org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",),
-    ),
-    *without_effect(
-        "HBase is reached through its Thrift gateway",
-        "hoodie.index.hbase.bucket.number",
-        "hoodie.index.hbase.desired_puts_time_in_secs",
-        "hoodie.index.hbase.zk.session_timeout_ms",
-        "hoodie.index.hbase.zknode.path",
-        "hoodie.index.hbase.zkpath.qps_root",
-        "hoodie.index.hbase.zkport",
-    ),
 )  # fmt: skip

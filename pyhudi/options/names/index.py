@@ -6,7 +6,7 @@ from typing import Final
 
 from pyhudi.options.indexes import BucketEngine, Growth, IndexKind
 from pyhudi.options.names.hbase import ROWS as HBASE_ROWS
-from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.option_row import Row, honoured
 from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, count, number, words
 
 _INDEXES: Final = {
@@ -111,16 +111,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "hoodie.bucket.index.num.buckets", count(1), "write.index_rules.bucket_count",
         "256 for a new table, which stores it; required for tables that do not state it",
     ),
-    *refused_all(
-        "every partition has the same number of buckets (version 6 stores no rules for it)",
-        "hoodie.index.bucket.engine=CONSISTENT_HASHING, whose buckets a clustering resizes",
-        "hoodie.bucket.index.partition.expressions",
-        "hoodie.bucket.index.partition.rule.type",
-    ),
-    refused(
-        "hoodie.index.class", "a Java class cannot be called from Python",
-        "hoodie.index.type", harmless=("",),
-    ),
     honoured(
         "hoodie.bucket.index.max.num.buckets", count(1), "write.index_rules.bucket_count_max",
         "consistent hashing: a clustering splits buckets of a partition up to this number",
@@ -136,24 +126,5 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.bucket.index.merge.threshold", number(0, 1e6), "write.index_rules.merge_threshold",
         "of hoodie.parquet.max.file.size: a clustering merges smaller buckets",
-    ),
-    *without_effect(
-        "distribution and caching of lookups on Spark",
-        "hoodie.bloom.index.bucketized.checking",
-        "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism",
-        "hoodie.bloom.index.fileid.key.sorting.enable",
-        "hoodie.bloom.index.input.storage.level",
-        "hoodie.bloom.index.keys.per.bucket",
-        "hoodie.bloom.index.parallelism",
-        "hoodie.bloom.index.use.caching",
-        "hoodie.bloom.index.use.treebased.filter",
-        "hoodie.bucket.index.remote.partitioner.enable",
-        "hoodie.global.index.reconcile.parallelism",
-        "hoodie.global.simple.index.parallelism",
-        "hoodie.record.index.input.storage.level",
-        "hoodie.record.index.use.caching",
-        "hoodie.simple.index.input.storage.level",
-        "hoodie.simple.index.parallelism",
-        "hoodie.simple.index.use.caching",
     ),
 )  # fmt: skip

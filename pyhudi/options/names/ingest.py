@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.option_row import Row, of_ingest, refused, without_effect
+from pyhudi.options.option_row import Row, of_ingest
 from pyhudi.options.value_types import (
     BYTES,
     FLAG,
@@ -37,15 +37,6 @@ def _rows(value: Value, note: str, *suffixes: str) -> tuple[Row, ...]:
     return tuple(_row(suffix, value, note) for suffix in suffixes)
 
 
-def _no(why: str, use: str, *suffixes: str, harmless: tuple[str, ...] = ()) -> tuple[Row, ...]:
-    named = (_name(suffix) for suffix in suffixes)
-    return tuple(refused(n, why, use, harmless=harmless, aliases=a) for n, a in named)
-
-
-def _without(why: str, *suffixes: str) -> tuple[Row, ...]:
-    return without_effect(why, *((STREAMER_PREFIX + s, OLD_STREAMER_PREFIX + s) for s in suffixes))
-
-
 _KAFKA: Final = "source.kafka."
 _DFS: Final = "source.dfs."
 _INCR: Final = "source.hoodieincr."
@@ -53,9 +44,6 @@ _CLOUD: Final = "source.cloud."
 _S3: Final = "s3.source.queue."
 _S3INCR: Final = "source.s3incr."
 _SCHEMA: Final = "schemaprovider."
-_POST: Final = "source.json.kafka.post.processor."
-_SCHEMA_POST: Final = "schemaprovider.schema_post_processor."
-_SPARK: Final = "tunes tasks of Spark"
 
 ROWS: Final[tuple[Row, ...]] = (
     # the run
@@ -65,28 +53,11 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("source.json.skip.invalid.records", FLAG, "true skips bad rows of every format"),
     _row("checkpoint.force.skip", FLAG, "true: commits do not have a checkpoint; for backfills"),
     _row("ingestion.targetBasePath", TEXT, "as `--target-base-path`"),
-    *_no("one run writes one table", "a TOML file of tables: `pyhudi ingest tables FILE`",
-         "ingestion.tablesToBeIngested"),
-    *_no("a class of Java finds the checkpoint", "`pyhudi ingest reset`, or `--checkpoint`",
-         "checkpoint.provider.path"),
-    *_without("sizes are estimated from the rows of each write",
-              "sample.writes.enabled", "sample.writes.size"),
-    *_without("errors of a source state their cause", "row.throw.explicit.exceptions"),
-    *_without("columns that a write adds are nullable", "schema.make.columns.nullable"),
-    *_no("names of columns are not changed", "a transform that renames columns",
-         "source.sanitize.invalid.schema.field.names", harmless=("false",)),
-    *_without("names of columns are not changed", "source.sanitize.invalid.char.mask"),
     # files
     *_rows(TEXT, "the folder of a file source", _DFS + "root"),
     *_rows(NAMES, "prefixes of file names that are ignored", _DFS + "ignore.prefixes"),
     _row("source.input.selector", words("org.apache.hudi.utilities.sources.helpers.DFSPathSelector",
          "DFSPathSelector"), "by modification time"),
-    *_no("files are selected by their modification times",
-         "source.dfs.root with the folder of one day, or a pattern",
-         *(_DFS + "datepartitioned.selector." + name for name in (
-             "currentdate", "date.format", "datepartition.depth", "lookback.days", "parallelism"))),
-    *_without("columns of the files of a batch are always merged",
-              "source.parquet.dfs.merge_schema.enable", "source.orc.dfs.merge_schema.enable"),
     _row("csv.sep", TEXT, "separator of CSV files"),
     _row("csv.header", FLAG, "whether the first line of CSV files has the names"),
     *_rows(TEXT, "the same as `csv.sep`", "csv.delimiter"),
@@ -99,10 +70,6 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("csv.multiLine", FLAG, "whether CSV values in quotes may have line breaks; default: true"),
     _row("csv.ignoreLeadingWhiteSpace", FLAG, "true: no space before CSV values without quotes"),
     _row("csv.ignoreTrailingWhiteSpace", FLAG, "true: no space after CSV values without quotes"),
-    *_no("CSV values are text or of the types of the table",
-         "the schema of the table, or a transform", "csv.inferSchema", harmless=("false",)),
-    *_no("bad rows of every format are treated alike", "`--bad-rows`", "csv.mode"),
-    *_no("times of CSV are in ISO 8601", "a transform", "csv.dateFormat", "csv.timestampFormat"),
     # Kafka
     *_rows(TEXT, "the topic", _KAFKA + "topic"),
     *_rows(words("string", "timestamp", "single_offset"), "form of `--checkpoint`: "
@@ -123,15 +90,6 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(TEXT, "KafkaProtobufDeserializer: Protobuf with a registry; ByteArrayDeserializer: "
            "with pyhudi.ingest.proto.descriptors", _KAFKA + "proto.value.deserializer.class"),
     *_rows(duration("ms"), "of the broker's first answer", _KAFKA + "fetch_partition.time.out"),
-    *_without(_SPARK, _KAFKA + "minPartitions", _KAFKA + "spark.sql.consumer.enable",
-              _KAFKA + "ignore.prefix.config.list"),
-    *_no("offsets that expire during a read are an error that a retry passes", "",
-         _KAFKA + "offset.skip.buffer.minutes", harmless=("-1",)),
-    *_no("a Java class cannot be called from Python", "a transform",
-         "source.json.kafka.processor.class", harmless=("",)),
-    *_without("there is no post processor", *(_POST + name for name in (
-        "maxwell.database.regex", "maxwell.table.regex",
-        "maxwell.precombine.field.type", "maxwell.precombine.field.format"))),
     # tables of Apache Hudi
     *_rows(TEXT, "the path of the table that is read", _INCR + "path"),
     *_rows(count(1), "commits of a batch at most", _INCR + "num_instants"),
@@ -142,8 +100,6 @@ ROWS: Final[tuple[Row, ...]] = (
     *_rows(FLAG, "meta columns are never written",
            _INCR + "drop.all.meta.fields.from.source"),
     *_rows(TEXT, "the format of files that a table of events names", _INCR + "file.format"),
-    *_no("columns are not derived from paths", "a transform",
-         _INCR + "partition.fields", _INCR + "partition.extractor.class"),
     # databases
     *_rows(TEXT, "a URL of JDBC or SQLAlchemy", "jdbc.url"),
     *_rows(TEXT, "credentials of the database", "jdbc.user", "jdbc.password", "jdbc.password.file"),
@@ -151,11 +107,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("jdbc.table.incr.column.name", TEXT, "the column by which new rows are found"),
     _row("jdbc.incr.pull", FLAG, "true reads new rows only"),
     _row("jdbc.incr.fallback.to.full.fetch", FLAG, "true reads all rows after an error"),
-    *_without("the URL names the driver", "jdbc.driver.class"),
-    *_without(_SPARK, "jdbc.storage.level"),
     _row("source.sql.sql.query", TEXT, "a query of the database, where a source of it is used"),
-    *_no("queries of Spark SQL are not a source", "a database source, or a table source",
-         "source.sql.file", "source.sql.checkpoint.emit"),
     # cloud stores
     *_rows(TEXT, "URL of the queue of S3 events", _S3 + "url"),
     *_rows(TEXT, "region of the queue; default: that of its URL", _S3 + "region"),
@@ -177,34 +129,6 @@ ROWS: Final[tuple[Row, ...]] = (
            "format of the objects; default: by their suffixes", _CLOUD + "data.datafile.format"),
     *_rows(FLAG, "true leaves out objects that no longer exist, with a warning; false: an error",
            _CLOUD + "data.check.file.exists", _S3INCR + "check.file.exists"),
-    *_no("keys are selected by prefix and suffix", "hoodie.streamer.source.cloud.data.select."
-         "file.extension", _CLOUD + "data.select.relative.path.regex", harmless=("",)),
-    *_no("a batch ends at its messages and bytes",
-         "hoodie.streamer.s3.source.queue.max.messages.per.batch",
-         _CLOUD + "data.max.files.per.sync"),
-    *_no("Google Cloud Pub/Sub is not a source", "a file source on the bucket: gs://",
-         *(_CLOUD + "meta." + name for name in (
-             "batch.size", "max.num.messages.per.sync", "max.fetch.time.per.sync.secs", "ack"))),
-    *_no("options of Spark's readers", "the options of the source",
-         _CLOUD + "data.datasource.options", "source.s3incr.spark.datasource.options",
-         harmless=("{}",)),
-    *_no("columns are not derived from paths", "a transform",
-         _CLOUD + "data.partition.fields.from.path"),
-    *_without(_SPARK, _CLOUD + "data.reader.comma.separated.path.format",
-              _CLOUD + "data.partition.max.size", _CLOUD + "data.reader.coalesce.aliases",
-              _CLOUD + "meta.events.per.partition", _CLOUD + "data.merge.schema.enable"),
-    *_no("Google Cloud Pub/Sub is not a source", "a file source on the bucket: gs://",
-         "source.gcs.project.id", "source.gcs.subscription.id"),
-    *_no("Pulsar is not a source", "Kafka, or a source in Python",
-         *("source.pulsar." + name for name in (
-             "topic", "endpoint.service.url", "endpoint.admin.url", "offset.autoResetStrategy",
-             "maxRecords"))),
-    *_no("Kinesis is not a source", "a source in Python",
-         *("source.kinesis." + name for name in (
-             "stream.name", "region", "endpoint.url", "access.key", "secret.key",
-             "starting.position", "max.events"))),
-    *_no("Hive's incremental pull is not a source", "the table source",
-         "source.incrpull.root"),
     # schemas
     *_rows(TEXT, "a file with the Avro schema of the rows", _SCHEMA + "source.schema.file"),
     *_rows(TEXT, "a file with the Avro schema of a new table", _SCHEMA + "target.schema.file"),
@@ -220,18 +144,6 @@ ROWS: Final[tuple[Row, ...]] = (
            _SCHEMA + "proto.timestamps.as.records"),
     *_rows(count(1, 32), "levels of a recursive message; default 5",
            _SCHEMA + "proto.max.recursion.depth"),
-    *_no("a Java class cannot be called from Python", "a schema file",
-         _SCHEMA + "registry.schemaconverter", _SCHEMA + "schema_post_processor", harmless=("",)),
-    *_without("there is no post processor", *(_SCHEMA_POST + name for name in (
-        "delete.columns", "add.column.name", "add.column.type", "add.column.nullable",
-        "add.column.default", "add.column.doc"))),
-    *_no("schemas are not read from a database or Hive", "a schema file, or the source's columns",
-         *(_SCHEMA + "source.schema.jdbc." + name for name in (
-             "connection.url", "driver.type", "username", "password", "dbtable", "timeout",
-             "nullable")),
-         *(_SCHEMA + name for name in (
-             "source.schema.hive.database", "source.schema.hive.table",
-             "target.schema.hive.database", "target.schema.hive.table"))),
     # names of pyhudi
     of_ingest("pyhudi.ingest.files.pattern", TEXT, "a glob of names, or of paths, of files"),
     of_ingest("pyhudi.ingest.files.order", words("time", "name"), "order of files; default time"),

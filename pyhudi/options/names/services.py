@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.names import clustering
-from pyhudi.options.option_row import Row, honoured, refused, without_effect
+from pyhudi.options.option_row import Row, honoured
 from pyhudi.options.service_settings import CompactionStrategy, CompactionTrigger, ExpiryRule
 from pyhudi.options.settings import CleaningPolicy
 from pyhudi.options.value_types import BYTES, FLAG, NAMES, TEXT, choice, class_name, count, only
-
-_CLASS: Final = "a Java class cannot be called from Python"
-_ASYNC: Final = "no service of a table starts in the background by itself"
-_START: Final = (
-    "a continuous ingest (`pyhudi ingest run --continuous`), table.services.start(), or the inline "
-    "option of the service"
-)
 
 _TRIGGERS: Final = choice({trigger.value: trigger for trigger in CompactionTrigger})
 _STRATEGIES: Final = class_name(
@@ -27,7 +20,6 @@ _RULES: Final = choice({rule.value: rule for rule in ExpiryRule})
 _COMPACTION: Final = (
     honoured("hoodie.compact.inline", FLAG, "services.compacts_inline"),
     honoured("hoodie.compact.schedule.inline", FLAG, "services.compaction.schedules_inline"),
-    refused("hoodie.datasource.compaction.async.enable", _ASYNC, _START, harmless=("false",)),
     honoured(
         "hoodie.compact.inline.max.delta.commits", count(1), "services.compaction.after_commits"
     ),
@@ -47,11 +39,6 @@ _COMPACTION: Final = (
     honoured("hoodie.compaction.partition.path.regex", TEXT, "services.compaction.pattern"),
     honoured("hoodie.compaction.strategy", _STRATEGIES, "services.compaction.strategy"),
     honoured("hoodie.compaction.target.io", count(1), "services.compaction.mib_max"),
-    refused("hoodie.compaction.plan.generator", _CLASS, "hoodie.compaction.strategy"),
-    refused(
-        "hoodie.log.compaction.enable", "the metadata table's logs are merged into its base files",
-        "hoodie.log.compaction.inline, for the table alone", harmless=("false",),
-    ),
     honoured("hoodie.log.compaction.inline", FLAG, "services.compaction.logs_inline"),
     honoured(
         "hoodie.log.compaction.blocks.threshold", count(1), "services.compaction.log_blocks_min"
@@ -64,10 +51,6 @@ _CLEANING: Final = (
     honoured(
         "hoodie.clean.automatic", FLAG, "services.cleans_inline",
         "true by default: a write is followed by a clean if files are no longer needed",
-    ),
-    refused(
-        "hoodie.clean.async.enabled", _ASYNC, _START, harmless=("false",),
-        aliases=("hoodie.clean.async",),
     ),
     honoured(
         "hoodie.clean.commits.retained", count(1), "services.commits_retained",
@@ -94,15 +77,6 @@ _CLEANING: Final = (
         "hoodie.clean.trigger.strategy", only("NUM_COMMITS"), None,
         "the only strategy of Apache Hudi",
     ),
-    refused(
-        "hoodie.clean.max.commits.to.clean", "a clean deletes all files its policy does not retain",
-        "hoodie.clean.automatic, so that each clean is small", harmless=("9223372036854775807",),
-    ),
-    refused(
-        "hoodie.clean.multiple.enabled", "a planned clean runs before the next is planned",
-        harmless=("false",),
-        aliases=("hoodie.clean.allow.multiple",),
-    ),
     honoured(
         "hoodie.clean.partition.filter.regex", TEXT, "services.clean_pattern",
         "the whole path; with hoodie.clean.incremental.enabled=false",
@@ -113,26 +87,9 @@ _CLEANING: Final = (
         "with hoodie.clean.incremental.enabled=false",
         aliases=("hoodie.cleaner.partition.filter.selected",),
     ),
-    refused(
-        "hoodie.clean.delete.bootstrap.base.file", "bootstrapped tables are not written",
-        harmless=("false",), aliases=("hoodie.cleaner.delete.bootstrap.base.file",),
-    ),
-    refused(
-        "hoodie.prewrite.cleaner.policy", "cleaning runs after a write, or by its verb",
-        "table.clean() before the write", harmless=("NONE", "ROLLBACK_FAILED_WRITES"),
-    ),
-    refused(
-        "hoodie.write.empty.clean.interval.hours", "a clean without deletions has no instant",
-        harmless=("-1",),
-    ),
     honoured(
         "hoodie.clean.incremental.enabled", FLAG, "services.cleans_incrementally",
         aliases=("hoodie.cleaner.incremental.mode",),
-    ),
-    *without_effect(
-        "tunes planning and distribution of a clean, not its result",
-        ("hoodie.clean.parallelism", "hoodie.cleaner.parallelism"),
-        "hoodie.clean.optimize.using.local.engine.context",
     ),
 )  # fmt: skip
 
@@ -142,7 +99,6 @@ _ARCHIVAL: Final = (
         "true by default: a write is followed by archival if more than hoodie.keep.max.commits "
         "instants of a kind are on the timeline",
     ),
-    refused("hoodie.archive.async", _ASYNC, _START, harmless=("false",)),
     honoured("hoodie.archive.beyond.savepoint", FLAG, "services.archives_beyond_savepoint"),
     honoured("hoodie.archive.block.on.latest.clean.ectr", FLAG, "services.archives_behind_clean"),
     honoured("hoodie.archive.merge.enable", FLAG, "services.merges_archive"),
@@ -153,9 +109,6 @@ _ARCHIVAL: Final = (
     honoured("hoodie.commits.archival.batch", count(1), "services.archive_batch"),
     honoured("hoodie.keep.max.commits", count(2), "services.commits_retained_max"),
     honoured("hoodie.keep.min.commits", count(1), "services.commits_retained_min"),
-    *without_effect(
-        "the number of tasks follows the files", "hoodie.archive.delete.parallelism",
-    ),
     honoured(
         "hoodie.timeline.compaction.batch.size", count(2), "services.history_merge_count",
         "table versions 8 and 9",
@@ -172,13 +125,6 @@ _ARCHIVAL: Final = (
 
 _OTHERS: Final = (
     honoured("hoodie.rollback.using.markers", FLAG, "write.rollback_by_markers"),
-    refused(
-        "hoodie.rollback.instant.backup.enabled",
-        "a rollback deletes the timeline files of what it undoes",
-        "table.savepoint before the write", harmless=("false",),
-    ),
-    *without_effect("a rollback makes no copies", "hoodie.rollback.instant.backup.dir"),
-    *without_effect("the number of tasks follows the files", "hoodie.rollback.parallelism"),
     honoured(
         "hoodie.table.services.enabled", FLAG, "services.enabled",
         "false: no service runs after a write, independent of other options; the service methods "
@@ -194,9 +140,6 @@ _OTHERS: Final = (
         "false by default here: the write has committed, so its report says that archival failed; "
         "true: the call raises, and the commit stays",
     ),
-    *without_effect(
-        "services plan on the whole table", "hoodie.table.services.incremental.enabled"
-    ),
     honoured("hoodie.partition.ttl.inline", FLAG, "services.expiry.inline"),
     honoured("hoodie.partition.ttl.management.strategy.type", _RULES, "services.expiry.rule"),
     honoured(
@@ -208,31 +151,6 @@ _OTHERS: Final = (
     ),
     honoured(
         "hoodie.partition.ttl.strategy.partition.selected", NAMES, "services.expiry.selected"
-    ),
-    refused(
-        "hoodie.partition.ttl.strategy.class", _CLASS,
-        "hoodie.partition.ttl.management.strategy.type",
-        harmless=(
-            "org.apache.hudi.table.action.ttl.strategy.KeepByTimeStrategy", "KeepByTimeStrategy",
-        ),
-    ),
-    refused(
-        "hoodie.table.service.manager.enabled", "services run in the writer",
-        harmless=("false",),
-    ),
-    *without_effect(
-        "for a service that pyhudi does not use",
-        "hoodie.table.service.manager.actions",
-        "hoodie.table.service.manager.connection.retries",
-        "hoodie.table.service.manager.connection.retry.delay.sec",
-        "hoodie.table.service.manager.connection.timeout.sec",
-        "hoodie.table.service.manager.deploy.extra.params",
-        "hoodie.table.service.manager.deploy.parallelism",
-        "hoodie.table.service.manager.deploy.queue",
-        "hoodie.table.service.manager.deploy.resources",
-        "hoodie.table.service.manager.deploy.username",
-        "hoodie.table.service.manager.execution.engine",
-        "hoodie.table.service.manager.uris",
     ),
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.options.option_row import Row, honoured, refused, refused_all, without_effect
+from pyhudi.options.option_row import Row, honoured
 from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, class_name, only, words
 
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite",
@@ -24,7 +24,6 @@ _GENERATORS: Final = {
     for avro in ("", "Avro")
 }  # fmt: skip
 _PARSER: Final = {"HoodieDateTimeParser": "HoodieDateTimeParser"}
-_SET_BY_WRITER: Final = "the writer sets this property"
 
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
@@ -79,10 +78,6 @@ ROWS: Final[tuple[Row, ...]] = (
         "of a new table, default 6; a table of a higher version keeps it, one of a lower version "
         "needs `table.upgrade()` or `hoodie.write.auto.upgrade`",
         aliases=("hoodie.table.version",),
-    ),
-    refused(
-        "hoodie.table.initial.version", _SET_BY_WRITER, "hoodie.write.table.version",
-        harmless=("6", "8", "9"),
     ),
     honoured(
         "hoodie.timeline.layout.version", choice({"1": 1, "2": 2}), "table.timeline_layout",
@@ -156,89 +151,18 @@ ROWS: Final[tuple[Row, ...]] = (
         class_name(_PARSER, allowed="HoodieDateTimeParser"), None,
         aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
     ),
-    refused(
-        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        "keys and paths of timestamps use the stored number",
-        "the timestamp key generator for readable paths", harmless=("false",),
-    ),
     honoured(
         "hoodie.write.complex.keygen.new.encoding", FLAG, "table.bare_complex_keys",
         "complex key generator with one key field: values only; existing rows decide",
     ),
-    refused(
-        "hoodie.datasource.write.drop.partition.columns",
-        "files contain every column; tables without them in their files are read, not written",
-        harmless=("false",),
-    ),
     honoured(
         "hoodie.datasource.write.slash.separated.date.partitioning", FLAG, "table.slashes",
         "one partition column, without hive style: `2026/11/21` is the path of `2026-11-21`",
-    ),
-    refused(
-        "hoodie.assume.date.partitioning", "paths are taken from the partition columns",
-        harmless=("false",),
-    ),
-    refused(
-        "hoodie.populate.meta.fields", "tables without meta columns are not written",
-        harmless=("true",),
-    ),
-    refused(
-        "hoodie.partition.metafile.use.base.format", "partition metafiles are written as text",
-        harmless=("false",),
-    ),
-    refused(
-        "hoodie.table.multiple.base.file.formats.enable", "base files are Parquet",
-        harmless=("false",),
     ),
     honoured("hoodie.table.cdc.enabled", FLAG, "table.cdc", "for new tables"),
     honoured(
         "hoodie.table.cdc.supplemental.logging.mode",
         words("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"), "table.cdc_mode",
         "for new tables",
-    ),
-    refused("hoodie.base.path", "the path of a table is an argument", "pass it to the call"),
-    refused(
-        "hoodie.datasource.write.secondarykey.column", "a write creates no index",
-        'table.index.create("secondary", column)',
-    ),
-    refused(
-        "hoodie.timeline.path", "the folders of the timeline are fixed", harmless=("timeline",)
-    ),
-    refused(
-        "hoodie.timeline.history.path", "the folders of the timeline are fixed",
-        harmless=("history",),
-    ),
-    *refused_all(
-        _SET_BY_WRITER, "leave it out",
-        "hoodie.table.checksum",
-        "hoodie.table.create.schema",
-        "hoodie.table.index.defs.path",
-        "hoodie.table.legacy.payload.class",
-        "hoodie.table.metadata.partitions",
-        "hoodie.table.metadata.partitions.inflight",
-        "hoodie.table.secondary.indexes.metadata",
-    ),
-    *refused_all(
-        "bootstrapped tables are not written", "read the old table and bulk_insert its rows",
-        "hoodie.bootstrap.base.path",
-        "hoodie.bootstrap.data.queries.only",
-        "hoodie.bootstrap.full.input.provider",
-        "hoodie.bootstrap.index.class",
-        "hoodie.bootstrap.index.enable",
-        "hoodie.bootstrap.index.type",
-        "hoodie.bootstrap.mode.selector",
-        "hoodie.bootstrap.mode.selector.regex",
-        "hoodie.bootstrap.mode.selector.regex.mode",
-        "hoodie.bootstrap.parallelism",
-        "hoodie.bootstrap.partitionpath.translator.class",
-    ),
-    *without_effect(
-        "a sync uses hoodie.datasource.hive_sync.partition_extractor_class",
-        "hoodie.table.partition_extractor_class",
-        "hoodie.datasource.partition_extractor_class",
-    ),
-    *without_effect(
-        "keys are written as the table defines them",
-        "hoodie.write.complex.keygen.validation.enable",
     ),
 )  # fmt: skip
