@@ -14,7 +14,8 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import UserError, line_first
+from pyhudi.errors import UserError
+from pyhudi.spark.error_lines import line_first
 
 
 class DefaultSource(DataSource):

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, _parse_datatype_string
 from pyspark.sql.utils import to_str
 
-from pyhudi.errors import OptionError, UserError, line_first
+from pyhudi.errors import OptionError, UserError
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.frames import is_connect
 from pyhudi.spark.source.frame_saves import batch_function, load_frame, save_frame
 

@@ -19,7 +19,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 
-from pyhudi.errors import FileMissingError, PyhudiError, StorageError, line_first
+from pyhudi.errors import FileMissingError, PyhudiError, StorageError
+from pyhudi.spark.error_lines import line_first
 
 Batches = Iterator[pa.RecordBatch]
 Function = Callable[[Any, Batches], Iterator[Any]]

@@ -17,13 +17,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import line_first
 from pyhudi.read.changes.incremental import check_range
 from pyhudi.read.filters import as_predicate
 from pyhudi.read.positions import SnapshotInstant, current_position, snapshot_now
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, columns_of, plan_scan
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, Position
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.source.partition_reads import PartitionReader, Slices, read_slices
 from pyhudi.spark.source.source_options import ReadRequest, read_request
 from pyhudi.spark.types import check_types, to_spark

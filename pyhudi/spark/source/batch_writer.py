@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import line_first
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.source.save_attempts import logged
 from pyhudi.spark.source.save_input import FileInput
 from pyhudi.spark.source.save_mode import SaveRequest, check, save, save_request

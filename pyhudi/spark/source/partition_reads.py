@@ -13,8 +13,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyhudi.errors import line_first
 from pyhudi.read.scan_tasks import ReadTask, read_task
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.types import as_spark, spark_batches
 
 _BATCH_ROWS: Final = 32 * 1024

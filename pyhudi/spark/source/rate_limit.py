@@ -9,8 +9,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pyhudi.errors import line_first
 from pyhudi.records import BEFORE_ALL_COMMITS, Position
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.source.stream_reader import TableStream, newest_offset
 
 

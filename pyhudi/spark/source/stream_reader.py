@@ -26,13 +26,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import OptionError, SnapshotExpiredError, line_first
+from pyhudi.errors import OptionError, SnapshotExpiredError
 from pyhudi.options import HollowCommitPolicy, Options, parse_options
 from pyhudi.read.changes.incremental import ChangeRange, range_filter
 from pyhudi.read.positions import as_position
 from pyhudi.read.scan_plan import ScanPlan, ScanRequest, plan_scan
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.records import BEFORE_ALL_COMMITS, Position
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.source.batch_reader import partitions
 from pyhudi.spark.source.partition_reads import read_slices
 from pyhudi.spark.source.source_options import Given, given

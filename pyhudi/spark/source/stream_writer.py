@@ -20,7 +20,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import UserError, line_first
+from pyhudi.errors import UserError
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.source.batch_writer import StagedBatch, input_of_batches, stage_records
 from pyhudi.spark.source.save_attempts import attempted, logged
 from pyhudi.spark.source.save_mode import SaveMode, SaveRequest, save, save_request

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import line_first
 from pyhudi.records import BEFORE_ALL_COMMITS, Position
+from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.source.stream_reader import TableStream, stream_request
 
 
