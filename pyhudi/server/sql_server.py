@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import logging
+import re
 import secrets
 import threading
 from collections import OrderedDict
@@ -44,6 +45,9 @@ _FRAME_BYTES: Final = 1024
 _OTHER_CALLS: Final = 16
 _PREPARED_BYTES_MAX: Final = 64 << 20
 _TOKEN_CHARS_MIN: Final = 16
+_FRAMES: Final = re.compile(r"\n\s*At:\n|Traceback \(most recent call last\)|\n\s*File \"")
+_PLACE: Final = re.compile(r"(?<![\w./])(?:[a-z][a-z0-9]+:/)?/(?:[\w.@%+=-]+/)+[\w.@%+=-]*")
+"""A path of at least two names, or a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +327,12 @@ def _stream(grpc: Any, call: Callable[..., Iterator[bytes]]) -> Callable[..., It
     return answer
 
 
+def public_text(text: str) -> str:
+    """The text of an error for clients: without the frames of Python that DuckDB and Arrow add, and
+    without places on the server."""
+    return _PLACE.sub("(a file of the server)", _FRAMES.split(text, maxsplit=1)[0].rstrip())
+
+
 class _Statuses:
     """Ends a call with an error as a status of gRPC, without traceback or places on the server."""
 
@@ -338,9 +348,10 @@ class _Statuses:
         if error is None or isinstance(error, (GeneratorExit, self._left)):
             return
         if isinstance(error, UserError):
-            self._context.abort(self._codes.INVALID_ARGUMENT, str(error))
+            self._context.abort(self._codes.INVALID_ARGUMENT, public_text(str(error)))
         if isinstance(error, PyhudiError):
-            self._context.abort(self._codes.INTERNAL, f"{error.code}: {error.what}")
+            text = public_text(f"{error.code}: {error.what}")
+            self._context.abort(self._codes.INTERNAL, text)
         _log.error("a call of the Flight SQL server failed", exc_info=error)
         self._context.abort(self._codes.INTERNAL, "an internal error; see the server's log")
 
