@@ -1,4 +1,4 @@
-"""Thirty mistakes of a first day, and what pyhudi answers.
+"""Mistakes of a first day, and what pyhudi answers.
 
     python -m tests.newcomer.mistakes > tests/golden/mistakes.txt
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import pyhudi
@@ -23,7 +24,7 @@ from pyhudi.errors import PyhudiError
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["sf", "la"], "fare": [1.5, 2.5], "ts": [1, 1]})
 SCHEMA = ROWS.schema
-Call = Callable[[pyhudi.Table], Any]
+Call = Callable[[Any], Any]
 
 
 def new(**arguments: Any) -> pyhudi.Table:
@@ -75,6 +76,39 @@ MISTAKES: dict[str, Call] = {
         where="fare == 1 && ts == 1"
     ).to_arrow(),
     "a comparison with another type": lambda table: table.scan(where="fare > 'high'").to_arrow(),
+    "a number for a text": lambda table: table.scan(where="id = 5").to_arrow(),
+    "a list of numbers for a text": lambda table: table.scan(where="id in (5, 6)").to_arrow(),
+    "text in double quotes": lambda table: table.scan(where='city = "DE"').to_arrow(),
+    "text without quotes": lambda table: table.scan(where="city = DE").to_arrow(),
+    "a name that is no condition": lambda table: table.scan(where="city").to_arrow(),
+    "an Arrow expression of another type": lambda table: table.scan(
+        where=pc.field("id") == 5
+    ).to_arrow(),
+    "an Arrow expression with an unknown column": lambda table: table.scan(
+        where=pc.field("cities") == "sf"
+    ).to_arrow(),
+    "columns in one text": lambda table: table.scan("id, fare").to_arrow(),
+    "a column in another case": lambda table: table.scan(["FARE"]).to_arrow(),
+    "a column that the table lacks": lambda table: table.upsert(
+        ROWS.append_column("fares", ROWS["fare"])
+    ),
+    "a wider type": lambda _: new(
+        schema=pa.schema([("id", pa.string()), ("n", pa.int32())])
+    ).upsert(pa.table({"id": ["a"], "n": [1 << 40]})),
+    "rows without a column": lambda table: table.upsert(ROWS.drop_columns(["fare"])),
+    "an unknown schema mode": lambda table: table.upsert(ROWS, schema_mode="merge"),
+    "a folder of other files": lambda _: pyhudi.create_table(".", ROWS, record_key="id"),
+    "an upsert into nothing": lambda _: pyhudi.upsert("nowhere", ROWS),
+    "a list of dicts into nothing": lambda _: pyhudi.upsert(
+        "nowhere", ROWS.to_pylist(), record_key="id"
+    ),
+    "a name of Delta Lake": lambda table: table.vacuum(),
+    "a clause of Delta Lake": lambda table: table.merge(ROWS).when_matched_update_all(),
+    "a name of Iceberg": lambda table: table.expire_snapshots(),
+    "a name of pandas": lambda table: table.columns,
+    "a name in camel case": lambda table: table.bulkInsert(ROWS),
+    "a class of Delta Lake": lambda _: pyhudi.DeltaTable("trips"),
+    "a function of Delta Lake": lambda _: pyhudi.write_deltalake("trips", ROWS),
     "as_of before the first commit": lambda table: table.scan(as_of="2001-01-01").to_arrow(),
     "as_of that is no time": lambda table: table.scan(as_of="yesterday").to_arrow(),
     "a copy-on-write service": lambda _: new().compact(),
@@ -132,7 +166,7 @@ def _answer(call: Call) -> str:
         pq.write_table(ROWS, "rows.parquet")
         try:
             return f"no error: {call(table)!r}"
-        except PyhudiError as error:
+        except (PyhudiError, AttributeError) as error:
             return _stable(f"{type(error).__name__}: {error}")
     finally:
         os.chdir("..")

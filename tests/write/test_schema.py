@@ -102,6 +102,8 @@ def test_the_message_names_near_columns_and_the_cures() -> None:
     assert 'schema_mode="widen" adds the new columns' in text
     assert "table.merge(rows).when_matched_update() leaves these as stored" in text
     assert "hoodie.write.set.null.for.missing.columns=true writes nulls" in text
+    with pytest.raises(SchemaError, match="; add the columns of keys, partitions and record order"):
+        fitted(changed(id=None), "strict", fixed=frozenset({"id"}))
     with pytest.raises(SchemaError, match="; cast the columns; nothing was written"):
         fitted(changed(n=pa.bool_()))
 

@@ -27,8 +27,9 @@ from pyhudi.table.properties import TableConfig
 _DECIMAL_DIGITS: Final = 38
 _ADDS: Final = 'schema_mode="widen" adds the new columns to the table'
 _WIDENS: Final = 'cast the columns, or give the table\'s the wider type by schema_mode="widen"'
+_NEEDS: Final = "add the columns of keys, partitions and record order to the rows"
 _LACKS: Final = (
-    "of rows without some columns table.merge(rows).when_matched_update() leaves these as stored, "
+    "for rows that lack columns table.merge(rows).when_matched_update() leaves these as stored, "
     "hoodie.write.set.null.for.missing.columns=true writes nulls"
 )
 
@@ -207,7 +208,7 @@ def _merged(
             # null: not deleted
             if not rules.fills_missing and name not in {IS_DELETED, *rules.optional}:
                 found.lines.append(f"- {name}: {column.type} (missing in the batch)")
-                found.cures[_LACKS] = None
+                found.cures[_NEEDS if name in rules.fixed else _LACKS] = None
             yield column
     names = {f.name for f in known}
     folded = {name.lower(): name for name in names}
