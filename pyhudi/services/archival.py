@@ -48,6 +48,7 @@ from pyhudi.timeline.archive_files import ArchiveWriter, archive_of, has_history
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.checks import is_partition
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.state_files import state_files
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.placement.hashing_metadata import mark_rings
@@ -112,19 +113,32 @@ def _first_needed(state: TableState, instants: Iterable[Instant]) -> InstantTime
     """The first of these instants that replaced a file group which still has a file.
 
     Only the instant records that the group was replaced, so this lists the store and does not rely
-    on cleans, plans or the metadata table.  Later instants stay as well: for Apache Hudi a commit
-    that is neither on the timeline nor older than all of its instants has never completed.
+    on cleans that have ended.  Files of a pending clean count too: the metadata table lists them
+    until it ends.  Later instants stay as well: for Apache Hudi a commit that is neither on the
+    timeline nor older than all of its instants has never completed.
     Cost: one listing for each partition whose file groups the instants replaced.
     """
     store = StoreListing(state.fs)
+    going = _file_ids_going(state)
     there: dict[str, frozenset[str]] = {}
     for instant in instants:
         for partition, file_ids in (state.log.commit(instant).replaced or {}).items():
             if partition not in there:
-                there[partition] = _file_ids(store, partition)
+                there[partition] = _file_ids(store, partition) | going.get(partition, frozenset())
             if not there[partition].isdisjoint(file_ids):
                 return instant.time
     return None
+
+
+def _file_ids_going(state: TableState) -> dict[str, frozenset[str]]:
+    """File groups by partition of which a pending clean deletes files."""
+    found: dict[str, frozenset[str]] = {}
+    for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
+        for partition, names in state.log.plan(clean, CleanPlan.from_record).files.items():
+            parsed = filter(None, map(parse_data_file, names))
+            there = found.get(partition, frozenset())
+            found[partition] = there | {name.file_id for name in parsed}
+    return found
 
 
 def _file_ids(store: StoreListing, partition: str) -> frozenset[str]:

@@ -143,3 +143,40 @@ def test_a_request_of_a_rollback_that_arrives_after_archival_undoes_nothing(vers
     fs.store.files.update(late)
     open_(fs).upsert(rows(range(1), 9))
     assert snapshot(fs) == want | {"k0": 9}
+
+
+ARCHIVES = {
+    "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.metadata.compact.max.delta.commits": "1",
+}
+
+
+@stops(3)
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_replacement_stays_on_the_timeline_while_a_clean_of_its_files_is_pending(
+    version: int, one_in: int
+) -> None:
+    """The metadata table lists the files until the clean ends; without the replacement they would
+    be current."""
+    start = cleanable(version, COW, {})
+    open_(start).savepoint("keeps the files that the overwrite replaces")
+    open_(start).insert_overwrite(rows(range(0, 2, 2), 3))  # of p0 alone
+    for ts in range(4, 9):
+        open_(start, **ARCHIVES).upsert(rows(range(1, 2), ts))  # of p1
+        open_(start, **ARCHIVES).clean()
+    open_(start).delete_savepoint(str(open_(start).savepoints()[0].instant))
+    want = snapshot(start)
+    for stop in every_stop(start, lambda fs: open_(fs, **ARCHIVES).clean(), one_in=one_in):
+        for _ in range(2):
+            open_(stop.fs, **ARCHIVES).archive()
+            for listing in ("true", "false"):
+                found = open_(stop.fs, **{"hoodie.metadata.enable": listing})
+                pairs = found.scan(["id", "ts"]).to_arrow()
+                assert dict(zip(*pairs.to_pydict().values(), strict=True)) == want, str(stop)
+            open_(stop.fs).upsert(rows(range(20, 21), 3))  # the smallest file of p0 is rewritten
+            assert snapshot(stop.fs) == want | {"k20": 3}, str(stop)
+            open_(stop.fs).delete(keys=["k20"])
+            open_(stop.fs, **ARCHIVES).clean()
