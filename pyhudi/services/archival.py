@@ -135,7 +135,7 @@ def _file_ids_going(state: TableState) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
         for partition, names in state.log.plan(clean, CleanPlan.from_record).files.items():
-            parsed = filter(None, map(parse_data_file, names))
+            parsed = [name for name in map(parse_data_file, names) if name is not None]
             there = found.get(partition, frozenset())
             found[partition] = there | {name.file_id for name in parsed}
     return found
