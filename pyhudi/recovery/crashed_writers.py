@@ -84,7 +84,7 @@ def roll_back_crashed(
     brings the metadata table back.
     """
     _forget_unfinished_savepoints(log, now)
-    restores = pending_restores(now)
+    restores = pending_restores(log, now)
     for restore in restores:
         execute_restore(fs, config, log, restore, engine)
     if restores:

@@ -163,8 +163,17 @@ def write_restore_plan(state: TableState, to: InstantTime) -> Instant | None:
     return state.log.request(Action.RESTORE, RestorePlan(infos, to).to_avro())
 
 
-def pending_restores(timeline: Timeline) -> list[Instant]:
-    return list(timeline.where({Action.RESTORE}, State.REQUESTED, State.INFLIGHT))
+def pending_restores(log: TimelineLog, timeline: Timeline) -> list[Instant]:
+    """Restores to finish.  Removes requests that arrived late: no commit begins after a restore
+    that is pending, so those after it were planned without it.  The caller holds the lock."""
+    newest = timeline.commits.last
+    found = []
+    for at in timeline.where({Action.RESTORE}, State.REQUESTED, State.INFLIGHT):
+        if at.state is State.REQUESTED and newest is not None and newest.time > at.time:
+            log.forget(at)
+        else:
+            found.append(at)
+    return found
 
 
 def execute_restore(

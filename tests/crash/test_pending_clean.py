@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+import pyarrow as pa
 import pytest
 
 from pyhudi.api.table import Table
@@ -68,6 +69,11 @@ def new_files(
     raise AssertionError(f"no {name} was written")
 
 
+def elsewhere(number: int) -> pa.Table:
+    """A row in a partition of its own, which makes no older file outdated."""
+    return rows(range(number, number + 1), 1).set_column(2, "part", [["p9"]])
+
+
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 
 
@@ -127,15 +133,27 @@ def test_a_plan_of_a_clean_that_arrives_after_a_rollback_deletes_nothing(version
 
 
 @pytest.mark.parametrize("version", [6, 9])
+def test_a_request_of_a_restore_that_arrives_after_a_commit_undoes_nothing(version: int) -> None:
+    fs = cleanable(version, COW, {})
+    first = min(str(commit.time) for commit in open_(fs).timeline.commits)
+    late = new_files(fs, lambda fs: open_(fs).restore(first), ".restore.requested")
+    open_(fs).upsert(elsewhere(20))
+    want = snapshot(fs)
+    fs.store.files.update(late)
+    open_(fs).upsert(rows(range(1), 9))
+    assert snapshot(fs) == want | {"k0": 9}
+    assert not open_(fs).timeline.pending
+
+
+@pytest.mark.parametrize("version", [6, 9])
 def test_a_request_of_a_rollback_that_arrives_after_archival_undoes_nothing(version: int) -> None:
     fs = cleanable(version, COW, {})
     newest = newest_of(fs)
     late = new_files(fs, lambda fs: open_(fs).rollback(newest), ".rollback.requested")
     small = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
              "hoodie.clean.commits.retained": "1"}  # fmt: skip
-    for number in range(8, 16):  # in a partition of their own: the rolled back files stay current
-        one = rows(range(number, number + 1), 1).set_column(2, "part", [["p9"]])
-        open_(fs, **small).upsert(one)
+    for number in range(8, 16):
+        open_(fs, **small).upsert(elsewhere(number))
     open_(fs, **small).clean()
     open_(fs, **small).archive()
     assert all(str(i.time) != newest for i in open_(fs).timeline)
