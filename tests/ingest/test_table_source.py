@@ -35,7 +35,7 @@ class TableHarness(SourceHarness):
         return TableSource(self.table.path, start="earliest")
 
     def add(self, rows: pa.Table) -> None:
-        self.table.insert(rows)
+        self.table.insert(rows, schema_mode="widen")
 
     def lose(self) -> None:
         options = {
