@@ -252,7 +252,7 @@ def test_narrow_integers_and_new_columns(spark: Any, tmp_path: Path) -> None:
     first = spark.createDataFrame([("a", 1)], "id string, v bigint")
     hudi.upsert(first, tmp_path / "t", record_key="id")
     second = spark.createDataFrame([("b", 2, "x")], "id string, v smallint, w string")
-    report = hudi.upsert(second, tmp_path / "t")
+    report = hudi.upsert(second, tmp_path / "t", schema_mode="widen")
     assert report.added_columns == ("w",)
     rows = hudi.read(spark, tmp_path / "t", ["id", "v", "w"]).orderBy("id").collect()
     assert [tuple(row) for row in rows] == [("a", 1, None), ("b", 2, "x")]
