@@ -142,8 +142,9 @@ def test_errors_of_the_lock_name_its_path_once() -> None:
     given = {**KEYS, "endpoint": endpoint, "retry_timeout": 1}
     with pytest.raises(StorageError) as raised:
         pyhudi.create_table(
-            "s3://bucket/t", pa.schema({"id": pa.string()}), record_key="id", storage_options=given
-        )
+            "s3://bucket/t", pa.schema({"id": pa.string()}), record_key="id", storage_options=given,
+            other_files=True,
+        )  # fmt: skip
     assert raised.value.facts["path"] == "s3://bucket/t/.hoodie/.pyhudi.lock"
 
 

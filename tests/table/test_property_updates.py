@@ -71,7 +71,7 @@ def rows(schema: pa.Schema, start: int) -> pa.Table:
 def write_all(fs: MemoryFileSystem) -> None:
     table = opened(fs)
     table.upsert(rows(SCHEMA, 0))
-    table.upsert(rows(MORE, 1))  # another column
+    table.upsert(rows(MORE, 1), schema_mode="widen")  # another column
     table.delete(keys=["k0"])
     opened(fs, **STATISTICS).upsert(rows(MORE, 2))
     table.compact() if table.config.is_merge_on_read else table.clean()

@@ -208,8 +208,9 @@ def test_a_vector_column_is_added_and_stays_one_when_others_are(kind: str) -> No
     table = new(pa.schema([("id", pa.string())]), table_type=kind)
     table.insert(pa.table({"id": ["1", "2"]}))
     one = pa.array([[1, 2, 3]], pa.list_(pa.float32(), 3))
-    table.upsert(pa.table([pa.array(["2"]), one], schema=pa.schema([("id", pa.string()), F3])))
-    table.upsert(pa.table({"id": ["1"], "f": one, "more": [5]}))
+    added = pa.table([pa.array(["2"]), one], schema=pa.schema([("id", pa.string()), F3]))
+    table.upsert(added, schema_mode="widen")
+    table.upsert(pa.table({"id": ["1"], "f": one, "more": [5]}), schema_mode="widen")
     assert table.schema.field("f").metadata == {b"hudi_type": b"VECTOR(3)"}
     assert stored(table) == {
         "1": {"id": "1", "f": [1, 2, 3], "more": 5},

@@ -227,7 +227,10 @@ def _family(kind: pa.DataType) -> str | None:
     return next((name for name, test in _FAMILIES.items() if test(kind)), None)
 
 
-_NEVER: Final = literal(False)
+@cache
+def _never() -> Literal:
+    """False; at the first use, as Arrow imports pandas for its first scalar."""
+    return literal(False)
 
 
 def _coalesced(*sides: Node) -> Node:
@@ -339,7 +342,7 @@ class _Conversion:
             return self.compared(_NEGATED[kind] if negated else kind, left, right, node)
         value = self.value(node)
         if value.is_literal and value.literal is None:
-            return _NEVER
+            return _never()
         is_truth = isinstance(value.literal, bool) if value.is_literal else value.kind == pa.bool_()
         if not is_truth:
             self.refuse(node, "is not a condition")
@@ -363,7 +366,7 @@ class _Conversion:
         """A comparison; `operator` is one of `_NEGATED`."""
         if left.is_literal and right.is_literal and left.kind is None and right.kind is None:
             if left.literal is None or right.literal is None:
-                return _NEVER
+                return _never()
             try:
                 return literal(compared_literals(operator, left.literal, right.literal))
             except ValueError:
@@ -372,7 +375,7 @@ class _Conversion:
             left, right, operator = right, left, _MIRRORED[operator]
         if right.is_literal:
             if right.literal is None or (left.is_literal and left.literal is None):
-                return _NEVER
+                return _never()
             operand, kind = self.alone(left), self.known_kind(left)
             return _bounded(operand, self.bound(operator, right, kind, left.name), kind)
         one, two = self.alike(left, right, node)
@@ -446,7 +449,7 @@ class _Conversion:
             return join(tuple(self.compared(single, value, item, node) for item in items))
         given = [item for item in items if item.literal is not None]
         if negated and len(given) < len(items):
-            return _NEVER  # `x not in (null, ...)` is never true
+            return _never()  # `x not in (null, ...)` is never true
         kind = self.known_kind(value)
         bounds = [self.bound("EQ", item, kind, value.name) for item in given]
         operand = self.alone(value)
@@ -494,7 +497,7 @@ class _Conversion:
             left, right = self.alone(one), self.alone(two)
             other = right if nulls[0] else left
             return IsValid(other) if negated else IsNull(other)
-        equal = _coalesced(self.compared("EQ", one, two, node), _NEVER)
+        equal = _coalesced(self.compared("EQ", one, two, node), _never())
         if not one.is_literal and not two.is_literal:
             nulls_too = And((IsNull(self.alone(one)), IsNull(self.alone(two))))
             return Not(Or((equal, nulls_too))) if negated else Or((equal, nulls_too))
@@ -641,7 +644,7 @@ class _Conversion:
         default = node.args.get("default")
         values = [self.value(branch.args["true"]) for branch in branches]
         values.append(_Value(None) if default is None else self.value(default))
-        conditions = [_coalesced(self.condition(branch.this), _NEVER) for branch in branches]
+        conditions = [_coalesced(self.condition(branch.this), _never()) for branch in branches]
 
         def choose(found: list[Node]) -> Node:
             result = found[-1]
@@ -821,7 +824,7 @@ class _Conversion:
 def _bounded(node: Node, bound: Bound, kind: pa.DataType) -> Node:
     """A comparison with a literal."""
     if bound.value is None:
-        return IsValid(node) if bound.holds else _NEVER
+        return IsValid(node) if bound.holds else _never()
     if not pt.is_floating(kind):
         return Compare(_OPERATORS[bound.operator], node, Literal(bound.value))
     return float_order.compared_with_value(_OPERATORS[bound.operator], node, bound.value)
