@@ -20,7 +20,7 @@ from pyhudi.health.quarantine import quarantine_files
 from pyhudi.index.maintenance.partitioned_build import build_by_partition
 from pyhudi.index.maintenance.rebuild import silent
 from pyhudi.index.secondary.build import recreate_indexes
-from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED, partitions_being_built
+from pyhudi.metadata.bootstrap import BEING_BUILT, LISTED, joined, partitions_being_built
 from pyhudi.metadata.definitions import define_column_stats, definitions_path, read_definitions
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
@@ -147,7 +147,7 @@ def _roll_back(
     try:
         roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
     except DAMAGED:
-        left = {LISTED: "", BEING_BUILT: ",".join(sorted(stated))}
+        left = {LISTED: "", BEING_BUILT: joined(stated)}
         config = store_config(fs, config.with_properties(left))
         roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
     return config

@@ -127,6 +127,11 @@ def partitions_being_built(config: TableConfig) -> frozenset[str]:
     return frozenset(name.strip() for name in stated) - {""}
 
 
+def joined(partitions: Iterable[str]) -> str:
+    """Names of metadata partitions as a property states them."""
+    return ",".join(sorted(partitions))
+
+
 def drop_metadata(fs: FileSystem, config: TableConfig) -> TableConfig:
     """Remove the metadata table: first from the table's properties, then its folder."""
     if config.metadata_partitions or config.properties.get(BEING_BUILT):
@@ -310,15 +315,15 @@ def publish_partition(
     stats = tuple(write_first(log.fs, time))
     done = CommitMetadata(stats, operation="BULK_INSERT", extra={"schema": records.commit})
     log.complete(instant, log.encode(done), after=data.newest_time)
-    listed = ",".join(sorted({*config.metadata_partitions, partition.path}))
-    left = ",".join(sorted(partitions_being_built(config) - {partition.path}))
+    listed = joined({*config.metadata_partitions, partition.path})
+    left = joined(partitions_being_built(config) - {partition.path})
     return store_config(fs, config.with_properties({LISTED: listed, BEING_BUILT: left}))
 
 
 def unlist(fs: FileSystem, config: TableConfig, partition: MetadataPartition) -> TableConfig:
     """Remove one partition from the listed ones, which readers trust, then delete its folder."""
     if partition.path in config.metadata_partitions:
-        left = ",".join(sorted(config.metadata_partitions - {partition.path}))
+        left = joined(config.metadata_partitions - {partition.path})
         config = store_config(fs, config.with_properties({LISTED: left}))
     delete_partition(fs, partition.path)
     return config

@@ -29,6 +29,7 @@ from pyhudi.metadata.bootstrap import (
     LISTED,
     KeysOfGroup,
     create_metadata,
+    joined,
     partitions_being_built,
 )
 from pyhudi.metadata.file_stats.build import create_facts
@@ -93,7 +94,7 @@ def rebuild_metadata_table(
     check_lock(fs)
     fs.create(_COMPLETE, json.dumps({"after": _newest(log)}).encode())
     stated = request.stated | built.metadata_partitions
-    return _swap(fs, config.with_properties({BEING_BUILT: _joined(stated)}), built)
+    return _swap(fs, config.with_properties({BEING_BUILT: joined(stated)}), built)
 
 
 def _newest(log: TimelineLog) -> str:
@@ -110,21 +111,17 @@ def _swap(fs: FileSystem, config: TableConfig, built: TableConfig) -> TableConfi
     listed = built.metadata_partitions
     stated = partitions_being_built(config) | listed
     check_lock(fs)
-    config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: _joined(stated)}))
+    config = store_config(fs, config.with_properties({LISTED: "", BEING_BUILT: joined(stated)}))
     check_lock(fs)
     fs.delete_folder(METADATA_TABLE)
     check_lock(fs)
     for info in files_below(fs, _NEW):
         copy_file(fs, info.path, METADATA_TABLE + info.path[len(_NEW) :])
     check_lock(fs)
-    left = {LISTED: _joined(listed), BEING_BUILT: _joined(stated - listed)}
+    left = {LISTED: joined(listed), BEING_BUILT: joined(stated - listed)}
     config = store_config(fs, config.with_properties(left))
     fs.delete_folder(REBUILT)
     return config
-
-
-def _joined(partitions: Iterable[str]) -> str:
-    return ",".join(sorted(partitions))
 
 
 def is_swap_pending(fs: FileSystem) -> bool:
@@ -150,7 +147,7 @@ def finish_swap(fs: FileSystem, config: TableConfig) -> TableConfig:
         raise IndexNotReadyError(
             "a rebuild of the metadata table was interrupted",
             path=fs.url,
-            partitions=_joined(partitions_being_built(config)),
+            partitions=joined(partitions_being_built(config)),
             hint="run table.metadata.rebuild() or pyhudi metadata rebuild",
         )
     fs.delete_folder(REBUILT)

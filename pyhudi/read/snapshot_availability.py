@@ -18,7 +18,7 @@ from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime, Position
 from pyhudi.table.file_group_view import FileSlice, TableView, Visibility
 from pyhudi.table.timeline_facts import replaced_groups
-from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.timeline import Timeline
@@ -125,17 +125,24 @@ def check_not_going(
 
     files: names by partition.
     """
-    for clean in timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
-        deleted = log.plan(clean, CleanPlan.from_record).files
-        for partition, names in files.items():
-            if not set(names).isdisjoint(deleted.get(partition, ())):
-                raise UserError(
-                    "a planned clean deletes files of this snapshot",
-                    instant=instant,
-                    clean=clean.time,
-                    partition=partition,
-                    hint="run clean, then use a later commit",
-                )
+    for clean, partition, names in files_going(log, timeline, State.REQUESTED, State.INFLIGHT):
+        if not set(names).isdisjoint(files.get(partition, ())):
+            raise UserError(
+                "a planned clean deletes files of this snapshot",
+                instant=instant,
+                clean=clean.time,
+                partition=partition,
+                hint="run clean, then use a later commit",
+            )
+
+
+def files_going(
+    log: TimelineLog, timeline: Timeline, *states: State
+) -> Iterator[tuple[Instant, str, tuple[str, ...]]]:
+    """Pending cleans in these states, each with a partition and the names that it deletes there."""
+    for clean in timeline.where({Action.CLEAN}, *states):
+        for partition, names in log.plan(clean, CleanPlan.from_record).files.items():
+            yield clean, partition, names
 
 
 @dataclass(slots=True)
@@ -184,9 +191,8 @@ def _deleted_files(state: TableState, until: Position | None) -> Iterator[tuple[
         for partition, part in (record.get("partitionMetadata") or {}).items():
             for path in part.get("successDeleteFiles") or ():
                 yield partition, path.rsplit("/", 1)[-1], False
-    for running in state.timeline.where({Action.CLEAN}, State.INFLIGHT):
-        for partition, names in state.log.plan(running, CleanPlan.from_record).files.items():
-            yield from ((partition, name, True) for name in names)
+    for _, partition, names in files_going(state.log, state.timeline, State.INFLIGHT):
+        yield from ((partition, name, True) for name in names)
 
 
 def _clean_records(state: TableState, until: Position | None) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which pending instants somebody works on, as a process judges that does not hold the lock.
+"""Which pending instants have a running process, as seen by one that does not hold the lock.
 
 A writer that works outside the table's lock has a heartbeat; one that works under it has none, and
 is the lock's holder.  A process that waits, or is stopped, holds its lock and has its heartbeat.

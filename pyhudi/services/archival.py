@@ -36,6 +36,7 @@ from pyhudi.planning.archival import (
     needed_to_trigger,
     replacements,
 )
+from pyhudi.read.snapshot_availability import files_going
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
@@ -48,7 +49,6 @@ from pyhudi.timeline.archive_files import ArchiveWriter, archive_of, has_history
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.checks import is_partition
-from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.state_files import state_files
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.write.placement.hashing_metadata import mark_rings
@@ -133,11 +133,11 @@ def _first_needed(state: TableState, instants: Iterable[Instant]) -> InstantTime
 def _file_ids_going(state: TableState) -> dict[str, frozenset[str]]:
     """File groups by partition of which a pending clean deletes files."""
     found: dict[str, frozenset[str]] = {}
-    for clean in state.timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT):
-        for partition, names in state.log.plan(clean, CleanPlan.from_record).files.items():
-            parsed = [name for name in map(parse_data_file, names) if name is not None]
-            there = found.get(partition, frozenset())
-            found[partition] = there | {name.file_id for name in parsed}
+    pending = State.REQUESTED, State.INFLIGHT
+    for _, partition, names in files_going(state.log, state.timeline, *pending):
+        parsed = [name for name in map(parse_data_file, names) if name is not None]
+        there = found.get(partition, frozenset())
+        found[partition] = there | {name.file_id for name in parsed}
     return found
 
 
