@@ -3,7 +3,8 @@
 Rollback at R of the data table's instant X; completed steps are skipped:
 
 ```
-R.deltacommit           names and sizes of the logs in the data table's rollback
+R.deltacommit           names and sizes of the logs in the data table's rollback, and deletions of
+                        files of other commits that it deleted
 R006.rollback           unpublish X.deltacommit -> a command block in every slice X wrote to
                         -> delete X's instant files
 ```
@@ -17,7 +18,7 @@ Source: table_format 7.7, 9.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,12 +56,14 @@ def rollback_metadata(
     failed: Instant,
     at: InstantTime,
     log_files: Mapping[str, Mapping[str, int]],
+    deleted: Sequence[str],
     engine: Engine,
 ) -> None:
     """Apply the data table's rollback at `at` of the instant `failed`.  May be repeated.
 
     fs: rooted at the data table; log, timeline: of the data table.  log_files: per partition the
     name and size in bytes of each log with command blocks or blocks of the failed instant.
+    deleted: paths of the files that the rollback deleted.
     Raises UnsupportedTableError, before anything changes, if the metadata table has compacted
     the failed instant.
     """
@@ -71,7 +74,8 @@ def rollback_metadata(
     by_command = table.log.layout.logs_are_shared
     listed = table.timeline.where({Action.DELTA_COMMIT}, State.COMPLETED).times
     if by_command and at not in listed:  # otherwise a rollback adds no files
-        start_delta(table, at, engine).finish_records(_records(log_files))
+        records = _records(log_files, _listed(table, deleted))
+        start_delta(table, at, engine).finish_records(records)
     own_at = suffixed(at, ROLLBACK) if by_command else at
     undo_delta_commit(config, table.log, failed.time, own_at)
     if is_elastic(config):
@@ -129,11 +133,29 @@ def _check_not_compacted(table: MetadataTable, failed: Instant) -> None:
         )
 
 
-def _records(log_files: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int | None]]:
+def _listed(table: MetadataTable, deleted: Sequence[str]) -> list[str]:
+    """Those of the deleted files that an earlier commit listed, such as the rollback of a write on
+    top of the undone one."""
+    partitions = {path.rpartition("/")[0] for path in deleted}
+    if not partitions:
+        return []
+    files = table.listing().files(sorted(partitions))
+    listed = {info.path for infos in files.values() for info in infos}
+    return [path for path in deleted if path in listed]
+
+
+def _records(
+    log_files: Mapping[str, Mapping[str, int]], gone: Iterable[str]
+) -> dict[str, dict[str, int | None]]:
     records: dict[str, dict[str, int | None]] = {
         partition or NON_PARTITIONED: dict(names) for partition, names in log_files.items() if names
     }
-    return records and {ALL_PARTITIONS: dict.fromkeys(records, 0), **records}
+    if records:
+        records[ALL_PARTITIONS] = dict.fromkeys(records, 0)
+    for path in gone:
+        partition, _, name = path.rpartition("/")
+        records.setdefault(partition or NON_PARTITIONED, {})[name] = None
+    return records
 
 
 def undo_delta_commit(

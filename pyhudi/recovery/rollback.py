@@ -241,7 +241,7 @@ def execute(
     if "files" in config.metadata_partitions:
         rollback_metadata(
             fs, config, log, log.load(), failed=done.failed, at=at.time, engine=engine,
-            log_files=done.log_files(),
+            log_files=done.log_files(), deleted=done.deleted,
         )  # fmt: skip
     check_lock(fs)
     leave_markers_of_unseen(fs, done)  # now, as markers must not outlive an instant that is removed

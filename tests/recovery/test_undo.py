@@ -44,6 +44,36 @@ def files(path: Path) -> set[str]:
     return {str(p.relative_to(path)) for p in path.glob("p*/*") if not p.name.endswith("metadata")}
 
 
+INDEXES = {
+    "record": {"hoodie.metadata.record.index.enable": "true"},
+    "simple": {"hoodie.index.type": "SIMPLE"},
+    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
+}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_rollbacks_in_a_row_leave_every_file_listed_and_no_other(
+    tmp_path: Path, kind: str, index: str, version: int
+) -> None:
+    table = pyhudi.create_table(
+        tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts",
+        table_type=kind, version=version, options={**OPTIONS, **INDEXES[index]},
+    )  # fmt: skip
+    table.upsert(rows(range(2), 1))
+    wanted = []
+    for ts in range(2, 6):  # new keys create file groups, on which the next commits build
+        wanted.append(values(table))
+        table.upsert(rows(range(3 * ts), ts))
+    while wanted:
+        table.rollback(newest(table))
+        assert values(table) == wanted.pop()
+        assert table.metadata.verify().is_healthy, table.metadata.verify()
+    table.upsert(rows(range(9), 7))
+    assert set(values(table).values()) == {7} and table.metadata.verify().is_healthy
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_rollback_takes_the_newest_commit_back_with_its_index(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path / "t", kind)
