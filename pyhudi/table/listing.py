@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from pyhudi.errors import FileMissingError
 from pyhudi.filenames import HOODIE, PARTITION_METAFILE, join
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -67,11 +68,13 @@ def ensure_partition(
 ) -> str | None:
     """Create the partition's metafile unless it exists; called before its first data file.
 
-    Returns its path if it is new.  durable: False if the caller syncs it.
+    A metafile without bytes, of a writer that ended by a power loss, is written again.  Returns
+    its path if it is new.  durable: False if the caller syncs it.
     """
-    path = join(partition, PARTITION_METAFILE)
-    if fs.exists(path) or not fs.create(
-        path, partition_metafile(instant, partition), durable=durable
-    ):
+    path, content = join(partition, PARTITION_METAFILE), partition_metafile(instant, partition)
+    try:
+        if not fs.size(path):
+            fs.replace(path, content)
         return None
-    return path
+    except FileMissingError:
+        return path if fs.create(path, content, durable=durable) else None

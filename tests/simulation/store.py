@@ -87,6 +87,7 @@ class Store:
     tags: dict[str, str] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     undurable: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
     deleted: dict[str, bytes] = field(default_factory=dict)
     removals: dict[str, int] = field(default_factory=dict)
     trace: list[Call] = field(default_factory=list)
@@ -134,23 +135,27 @@ class Store:
             for process in self.processes:
                 self.scheduler.kill(process)
             for name in self.undurable:
-                self.content.files.pop(name, None)
+                if name in self.named:
+                    self.content.files[name] = b""
+                else:
+                    self.content.files.pop(name, None)
             for name, data in self.deleted.items():
                 self.content.files.setdefault(name, data)
             self.undurable.clear()
+            self.named.clear()
             self.deleted.clear()
         raise Killed
 
     def synced(self, names: Iterable[str]) -> None:
-        """These files are on the disk, and so are the names in their folders; by the order of its
-        journal all deletions are."""
+        """These files are on the disk, and so are the names in their folders, with bytes or
+        without; by the order of its journal all deletions are."""
         names = frozenset(names)
         self.undurable -= names
         folders = {name.rpartition("/")[0] for name in names}
-        self.undurable -= {
+        self.named = {
             name
             for name in self.undurable
-            if name.rpartition("/")[0] in folders and not self.content.files.get(name)
+            if name in self.named or name.rpartition("/")[0] in folders
         }
         self.deleted.clear()
 

@@ -297,6 +297,13 @@ def test_partitions_are_folders_with_a_metafile_also_inside_others() -> None:
     assert b"partitionDepth=0" in partition_metafile(T[1], "")
 
 
+def test_a_metafile_that_lost_its_bytes_is_written_again() -> None:
+    fs = MemoryFileSystem()
+    fs.create("x/.hoodie_partition_metadata", b"")
+    ensure_partition(fs, "x", T[1])
+    assert fs.read("x/.hoodie_partition_metadata") == partition_metafile(T[1], "x")
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [("", True), ("a/b", True), ("a=1", True), (".hoodie", False), (".hoodie/metadata", False),
