@@ -20,11 +20,16 @@ RECORD: Final = f"{HOODIE}/.version_change"
 
 @dataclass(frozen=True, slots=True)
 class ChangeRecord:
-    """A change under way.  partitions: metadata partitions to build, and their file groups."""
+    """A change under way.
+
+    partitions: metadata partitions to build, and their file groups; dropped: those that the new
+    version cannot have, and theirs.
+    """
 
     before: int
     after: int
     partitions: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def verb(self) -> str:
@@ -35,7 +40,12 @@ class ChangeRecord:
         return f"from version {self.before} to {self.after}"
 
     def to_json(self) -> bytes:
-        body = {"from": self.before, "to": self.after, "partitions": dict(self.partitions)}
+        body = {
+            "from": self.before,
+            "to": self.after,
+            "partitions": dict(self.partitions),
+            "dropped": dict(self.dropped),
+        }
         return json.dumps(body).encode()
 
 
@@ -43,8 +53,11 @@ def load_record(fs: FileSystem) -> ChangeRecord | None:
     """The recorded change; None if there is none.  Raises CorruptFileError."""
     try:
         body = json.loads(fs.read(RECORD))
-        partitions = {str(k): _count(n) for k, n in body["partitions"].items()}
-        return ChangeRecord(int(body["from"]), int(body["to"]), partitions)
+        partitions, dropped = (
+            {str(name): _count(n) for name, n in found.items()}
+            for found in (body["partitions"], body.get("dropped", {}))
+        )
+        return ChangeRecord(int(body["from"]), int(body["to"]), partitions, dropped)
     except FileMissingError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -390,12 +390,42 @@ def logs_of(fs: FileSystem) -> list[str]:
     return [info.path for p in ("p0", "p1") for info in fs.children(p) if ".log." in info.name]
 
 
-def test_statistics_and_secondary_indexes_are_rebuilt_in_the_other_version() -> None:
+def indexed_table() -> MemoryFileSystem:
+    """A table of Apache Hudi at version 9 with statistics, a record and a secondary index."""
     fs = MemoryFileSystem()
     with ZipFile(fixtures() / "tables" / "mor_avro_v9_txns_simple_meta.zip") as archive:
         for entry in archive.namelist():
             if not entry.endswith("/"):
                 fs.create(entry.partition("/")[2], archive.read(entry))
+    return fs
+
+
+@pytest.mark.parametrize(("began", "to"), [(6, 8), (8, 6)])
+@pytest.mark.parametrize(
+    "one_in", [pytest.param(53, id=""), pytest.param(5, id="long", marks=pytest.mark.slow)]
+)
+def test_a_change_to_another_version_than_the_one_that_stopped_loses_no_index(
+    began: int, to: int, one_in: int
+) -> None:
+    fs = indexed_table()
+    before, wanted = rows(opened(fs)), clone(fs)
+    opened(wanted).downgrade(to)
+    listed = opened(wanted).config.metadata_partitions
+    resumed = 0
+    for stop in every_stop(fs, lambda fs: opened(fs).downgrade(began), one_in=one_in, varies=True):
+        if opened(stop.fs).config.version != 9:
+            continue
+        resumed += (
+            opened(stop.fs).config.metadata_partitions != opened(fs).config.metadata_partitions
+        )
+        opened(stop.fs).downgrade(to)
+        assert opened(stop.fs).config.metadata_partitions == listed, stop
+        assert rows(opened(stop.fs)) == before, stop
+    assert resumed
+
+
+def test_statistics_and_secondary_indexes_are_rebuilt_in_the_other_version() -> None:
+    fs = indexed_table()
     before, listed = rows(opened(fs)), opened(fs).config.metadata_partitions
     assert {"partition_stats", "secondary_index_merchant_idx"} <= listed
     report = opened(fs).downgrade(8)

@@ -160,7 +160,7 @@ def _recreate_secondary(fs: FileSystem, group_counts: Mapping[str, int], engine:
         if column in schema.names and is_indexable(schema.field(column).type):
             with _entry_spill(fs, engine) as staging:
                 create_secondary(
-                    state, IndexShape(index, group_counts[index.name]), engine, staging
+                    state, IndexShape(index, group_counts[index.name] or 1), engine, staging
                 )
 
 

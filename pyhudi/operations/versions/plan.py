@@ -16,14 +16,14 @@ Source: writer_v8_v9 16.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.layouts.known import LAYOUTS
-from pyhudi.metadata.bootstrap import partitions_being_built
+from pyhudi.metadata.bootstrap import joined, partitions_being_built
 from pyhudi.metadata.expression_index.definition import usable_expressions
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
@@ -31,7 +31,7 @@ from pyhudi.metadata.payloads import (
     MAINTAINED_PARTITIONS,
     PARTITION_STATS,
     RECORD_INDEX,
-    MetadataPartition,
+    maintained_partitions,
 )
 from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.metadata.secondary_index.definition import secondary_indexes
@@ -157,25 +157,33 @@ def plan_change(state: TableState, options: Options, to: int) -> VersionChange:
     if to < 8 <= state.config.version:
         _check_savepoints(state)
         _check_logs(state)
-    listed = state.config.metadata_partitions | partitions_being_built(state.config)
-    built = {p.path: _groups(state.fs, p) for p in _available(state, config)}
-    dropped = tuple(sorted(listed - built.keys()))
-    record = _resumed(state, ChangeRecord(state.config.version, to, built))
+    had = _groups_of_all(state)
+    built = _available(state, had, config)
+    dropped = tuple(sorted(had.keys() - built))
+    record = ChangeRecord(
+        state.config.version,
+        to,
+        {name: had[name] for name in sorted(built)},
+        {name: had[name] for name in dropped},
+    )
     files = sum(3 if i.is_completed else 1 for i in state.timeline)
     return VersionChange(state.config, config, failed, slices, record, dropped, files)
 
 
-def _resumed(state: TableState, record: ChangeRecord) -> ChangeRecord:
-    """The record with what an interrupted attempt at the same change has removed since.
+def _groups_of_all(state: TableState) -> dict[str, int]:
+    """File groups of each metadata partition, with those that an interrupted change from this
+    version, to any other, has removed since.
 
-    That attempt may also have added `files`, for compactions of a table without metadata table.
+    That change may also have added `files`, for compactions of a table without metadata table.
     """
+    listed = state.config.metadata_partitions | partitions_being_built(state.config)
     known = load_record(state.fs)
-    if known is None or (known.before, known.after) != (record.before, record.after):
-        return record
-    if FILES.path not in known.partitions and record.partitions.keys() == {FILES.path}:
-        return known
-    return replace(record, partitions={**known.partitions, **record.partitions})
+    if known is None or known.before != state.config.version:
+        return {name: _groups(state.fs, name) for name in listed}
+    removed = {**known.dropped, **known.partitions}
+    if FILES.path not in removed and listed == {FILES.path}:
+        return removed
+    return removed | {name: _groups(state.fs, name) or removed.get(name, 0) for name in listed}
 
 
 def _failed(state: TableState, heartbeats: Heartbeats) -> tuple[Instant, ...]:
@@ -248,23 +256,28 @@ def log_of_no_commit(state: TableState, path: str, hint: str) -> UserError:
     )  # fmt: skip
 
 
-def _available(state: TableState, after: TableConfig) -> list[MetadataPartition]:
-    """The listed partitions that the version can have and this package builds."""
-    listed, has_indexes = state.config.metadata_partitions, bool(after.layout.index_version)
-    found = [p for p in MAINTAINED_PARTITIONS if p.path in listed]
-    if PARTITION_STATS in found and not (has_indexes and COLUMN_STATS in found):
-        found.remove(PARTITION_STATS)
-    if RECORD_INDEX in found and is_partitioned_record_index(state.fs, state.config):
-        found.remove(RECORD_INDEX)
-    if has_indexes and RECORD_INDEX in found:
-        found += [index.partition for index in secondary_indexes(state.fs, state.config)]
+def _available(state: TableState, had: Iterable[str], after: TableConfig) -> set[str]:
+    """The metadata partitions that the version can have and this package builds."""
+    before = state.config.with_properties({"hoodie.table.metadata.partitions": joined(had)})
+    listed, has_indexes = before.metadata_partitions, bool(after.layout.index_version)
+    found = {p.path for p in MAINTAINED_PARTITIONS} & listed
+    if not (has_indexes and COLUMN_STATS.path in found):
+        found.discard(PARTITION_STATS.path)
+    if is_partitioned_record_index(state.fs, before):
+        found.discard(RECORD_INDEX.path)
+    if has_indexes and RECORD_INDEX.path in found:
+        found |= {index.partition.path for index in secondary_indexes(state.fs, before)}
     if has_indexes:
-        found += [index.partition for index in usable_expressions(state.fs, state.config)]
+        found |= {index.partition.path for index in usable_expressions(state.fs, before)}
     return found
 
 
-def _groups(fs: FileSystem, partition: MetadataPartition) -> int:
+def _groups(fs: FileSystem, partition: str) -> int:
     """How many file groups a metadata partition has on the store."""
-    names = (parse_data_file(i.name) for i in fs.children(f"{METADATA_TABLE}/{partition.path}"))
-    numbers = {partition.number(name.file_id) for name in names if name is not None}
+    numbers = [
+        known.number(name.file_id)
+        for known in maintained_partitions([partition])
+        for info in fs.children(f"{METADATA_TABLE}/{known.path}")
+        if (name := parse_data_file(info.name)) is not None
+    ]
     return max((number for number in numbers if number is not None), default=-1) + 1
