@@ -5,16 +5,20 @@ and fields are the schema's metadata in prefix order, the literals are columns o
 
     call: 'and_kleene'  call: 'equal'  field_ref: 'id'  literal: '0'  end: 'equal'  ...
 
-The form is not documented, so nothing depends on it alone: the expression that is made of the tree
-must equal the given one, else the tree is `Unknown`.  Substrait, which Arrow writes too, cannot
-take its place: what Arrow 20 to 26 write doubles with each level of nesting (apache/arrow#48761),
-so that 25 conditions joined by `&` take all memory, and lacks casts and most options of functions.
+The form is not documented, so nothing depends on it alone: the expression that is made of a
+condition's tree must equal the condition, and all conditions joined must equal the expression.  A
+condition that does not is `Unknown`.
+
+Substrait, which Arrow writes too, cannot take its place: what Arrow 20 to 26 write doubles
+with each level of nesting (apache/arrow#48761), so that 25 conditions joined by `&` take all
+memory, and lacks casts and most options of functions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,7 +42,9 @@ from pyhudi.read.predicate import (
     Or,
     Predicate,
     Unknown,
+    children,
     columns_of,
+    is_analyzed,
     to_arrow,
     walk,
 )
@@ -48,9 +54,9 @@ _COMPARISONS: Final = {
     "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">",
     "greater_equal": ">=",
 }  # fmt: skip
-
-
+_JOINS: Final = frozenset(("call", name) for name in ("and_kleene", "or_kleene", "invert"))
 _NO_COLUMNS: Final = pa.schema([])
+_DEPTH_MAX: Final = 200
 
 
 class _UnknownError(Exception):
@@ -64,10 +70,10 @@ def arrow_predicate(where: pc.Expression, schema: pa.Schema) -> Predicate:
     if _mismatch(where, pa.schema([*shifted, *schema])) is not None:
         raise _no_match(where, schema)
     tree = arrow_tree(where, schema)
-    if isinstance(tree, Unknown):
-        names = _needed(where, schema, [], schema.names)
-    else:
+    if is_analyzed(tree):
         names = list(columns_of(tree, schema))
+    else:
+        names = _needed(where, schema, [], schema.names)
     return Predicate(tree, tuple(n for n in schema.names if n in names) or tuple(schema.names))
 
 
@@ -117,19 +123,132 @@ def _mismatch(where: pc.Expression, schema: pa.Schema) -> Exception | None:
 def arrow_tree(where: pc.Expression, schema: pa.Schema = _NO_COLUMNS) -> Node:
     """The tree of an expression; `Unknown` where it cannot be parsed.
 
+    Conditions that are joined by `and`, `or` and `not` are analyzed one by one.
     schema: the columns that it names, of which floating ones are looked for in lists of their type.
     """
     try:
-        stored = _stored(where)
-        tree = _parsed(stored)
+        form = _Form.of(where)
+        if form.calls[0] not in _JOINS:
+            return _condition(where, form, schema)
+        found, again = _joined(form, schema)
+        if _is_deep(found):
+            return Unknown(where, "is nested too deeply")
+        if _is_same(again, where):
+            return found
     except (_UnknownError, pa.ArrowException, ValueError, TypeError, LookupError) as error:
         return Unknown(where, f"cannot be analyzed: {error}")
+    return Unknown(where, "cannot be analyzed: it is not stored as expected")
+
+
+def _is_same(one: pc.Expression, other: pc.Expression) -> bool:
+    """Whether two expressions are equal, or stored alike: lists may have NaN."""
+    return bool(one.equals(other) or _stored(one).equals(_stored(other)))
+
+
+def _is_deep(node: Node) -> bool:
+    """Whether a tree has more levels than functions that call themselves can visit."""
+    level: tuple[Node, ...] = (node,)
+    for _ in range(_DEPTH_MAX):
+        level = tuple(side for one in level for side in children(one))
+    return bool(level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The stored form of an expression, or of a part of one.
+
+    calls: the kinds and texts in prefix order.  literals: one row, to whose columns they refer.
+    """
+
+    calls: Sequence[tuple[str, str]]
+    literals: pa.RecordBatch
+
+    @classmethod
+    def of(cls, where: pc.Expression) -> _Form:
+        literals = pa.ipc.open_file(_stored(where)).get_batch(0)
+        text = literals.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
+        lines = text.partition("-- schema metadata --\n")[2].splitlines()
+        return cls([_split(line) for line in lines], literals)
+
+    def expression(self) -> pc.Expression:
+        """The expression that is stored so."""
+        metadata = pa.KeyValueMetadata(self.calls)
+        batch = self.literals.replace_schema_metadata(metadata)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        restore, _ = pc.field("").__reduce__()
+        return restore(sink.getvalue())
+
+    def part(self, first: int, last: int) -> _Form:
+        """The calls from `first` to before `last`, with the literals that these use."""
+        used: list[int] = []
+        calls = []
+        for kind, text in self.calls[first:last]:
+            if kind in ("literal", "options"):
+                used.append(int(text))
+                text = str(len(used) - 1)
+            calls.append((kind, text))
+        return _Form(calls, self.literals.select(used))
+
+    def end(self, first: int) -> int:
+        """The end of the operand that begins at `first`."""
+        kind, text = self.calls[first]
+        if kind == "nested_field_ref":
+            return first + 1 + int(text)
+        at, depth = first, 0
+        while True:
+            depth += {"call": 1, "end": -1}.get(self.calls[at][0], 0)
+            at += 1
+            if depth == 0:
+                return at
+
+
+def _joined(form: _Form, schema: pa.Schema) -> tuple[Node, pc.Expression]:
+    """The tree of joined conditions, and the expression that is made of them in the same order."""
+    waiting: list[list[tuple[Node, pc.Expression]]] = [[]]
+    at = 0
+    while at < len(form.calls):
+        kind, name = form.calls[at]
+        if (kind, name) in _JOINS:
+            waiting.append([])
+            at += 1
+        elif kind == "end":
+            sides = waiting.pop()
+            waiting[-1].append(_join(name, sides))
+            at += 1
+        else:
+            part = form.part(at, at := form.end(at))
+            where = part.expression()
+            waiting[-1].append((_condition(where, part, schema), where))
+    ((found,),) = waiting
+    return found
+
+
+def _join(name: str, sides: list[tuple[Node, pc.Expression]]) -> tuple[Node, pc.Expression]:
+    """Sides joined by a function; chains of `and` and of `or` become one node each."""
+    match name, sides:
+        case "invert", [(node, where)]:
+            return Not(node), ~where
+        case "and_kleene" | "or_kleene", [(one, left), (other, right)]:
+            kind = And if name == "and_kleene" else Or
+            parts = [side.sides if isinstance(side, kind) else (side,) for side in (one, other)]
+            joined = left & right if name == "and_kleene" else left | right
+            return kind((*parts[0], *parts[1])), joined
+    raise _UnknownError("it is not stored as expected")
+
+
+def _condition(where: pc.Expression, form: _Form, schema: pa.Schema) -> Node:
+    """The tree of a condition that joins no others, if the same expression can be made of it."""
     try:
-        again = to_arrow(tree)
-        if again.equals(where) or _stored(again).equals(stored):  # NaN in lists: equal if stored
-            return _simplified(tree, schema)
-    except RecursionError:
+        tree = _parsed(form)
+    except (_UnknownError, ValueError, TypeError, LookupError) as error:
+        return Unknown(where, f"cannot be analyzed: {error}")
+    if _is_deep(tree):
         return Unknown(where, "is nested too deeply")
+    try:
+        if _is_same(to_arrow(tree), where):
+            return _of_column_type(tree, schema)
     except (pa.ArrowException, ValueError, TypeError, AttributeError):
         pass
     functions = {node.name for node in walk(tree) if isinstance(node, Call) and node.options}
@@ -141,11 +260,8 @@ def _stored(where: pc.Expression) -> pa.Buffer:
     return content
 
 
-def _parsed(stored: pa.Buffer) -> Node:
-    literals = pa.ipc.open_file(stored).read_all()
-    text = literals.schema.to_string(truncate_metadata=False, show_schema_metadata=True)
-    calls_of = text.partition("-- schema metadata --\n")[2]
-    lines = iter([_split(line) for line in calls_of.splitlines()])
+def _parsed(form: _Form) -> Node:
+    lines = iter(form.calls)
     calls: list[tuple[str, list[Node], dict[str, Any]]] = [("", [], {})]
     for kind, name in lines:
         if kind == "call":
@@ -154,10 +270,10 @@ def _parsed(stored: pa.Buffer) -> Node:
             _, arguments, options = calls.pop()
             calls[-1][1].append(_node(name, tuple(arguments), options))
         elif kind == "options":
-            given = literals.column(int(name))[0]
+            given = form.literals.column(int(name))[0]
             calls[-1][2].update({key: given[key] for key in given if key != "_type_name"})
         else:
-            calls[-1][1].append(_operand(kind, name, lines, literals))
+            calls[-1][1].append(_operand(kind, name, lines, form.literals))
     (found,) = calls[0][1]
     if len(calls) > 1:
         raise _UnknownError("it is not stored as expected")
@@ -171,7 +287,9 @@ def _split(line: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _operand(kind: str, text: str, lines: Iterator[tuple[str, str]], literals: pa.Table) -> Node:
+def _operand(
+    kind: str, text: str, lines: Iterator[tuple[str, str]], literals: pa.RecordBatch
+) -> Node:
     match kind:
         case "field_ref":
             return Column((text,))
@@ -207,21 +325,12 @@ def _node(name: str, arguments: tuple[Node, ...], options: dict[str, pa.Scalar])
     return Call(name, arguments, tuple((key, value.as_py()) for key, value in options.items()))
 
 
-def _simplified(node: Node, schema: pa.Schema) -> Node:
-    """The tree with chains of `and` and of `or` as one node each, and lists of the column's type.
+def _of_column_type(node: Node, schema: pa.Schema) -> Node:
+    """The condition; a list of floating numbers has the type of its column.
 
     Arrow compares a column of float32 with a list of float64 after rounding the list.
     """
     match node:
-        case And(sides) | Or(sides):
-            kind = type(node)
-            found: list[Node] = []
-            for side in sides:
-                side = _simplified(side, schema)
-                found += side.sides if isinstance(side, kind) else (side,)
-            return kind(tuple(found))
-        case Not(value):
-            return Not(_simplified(value, schema))
         case In(Column((name,)) as column, values, skip_nulls) if name in schema.names:
             kind = schema.field(name).type
             if pt.is_floating(kind) and pt.is_floating(values.type):

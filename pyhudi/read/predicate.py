@@ -146,9 +146,15 @@ class Predicate:
 
     @property
     def refused(self) -> str | None:
-        """Why a part of the filter rules out no files; None if all of it was analyzed."""
+        """Why the filter, or a part of it, rules out no files; None if all of it was analyzed."""
         found = (node.why for node in walk(self.tree) if isinstance(node, Unknown))
         return next(found, None)
+
+    @property
+    def analyzed(self) -> Predicate | None:
+        """A filter without unknown parts that all rows of this one pass; None if there is none."""
+        tree = _analyzed(self.tree)
+        return None if tree is None else Predicate(tree, self.columns)
 
     def __str__(self) -> str:
         return str(self.arrow)
@@ -207,6 +213,21 @@ def walk(node: Node) -> Iterator[Node]:
         found = waiting.pop()
         yield found
         waiting += children(found)
+
+
+def is_analyzed(node: Node) -> bool:
+    """Whether a tree has no unknown part."""
+    return not any(isinstance(found, Unknown) for found in walk(node))
+
+
+def _analyzed(node: Node) -> Node | None:
+    if is_analyzed(node):
+        return node
+    if not isinstance(node, And | Or):
+        return None
+    sides = [side for side in map(_analyzed, node.sides) if side is not None]
+    is_whole = len(sides) == len(node.sides)
+    return type(node)(tuple(sides)) if is_whole or (sides and isinstance(node, And)) else None
 
 
 def columns_of(node: Node, schema: pa.Schema) -> tuple[str, ...]:
@@ -278,6 +299,7 @@ __all__ = [
     "both",
     "children",
     "columns_of",
+    "is_analyzed",
     "literal",
     "to_arrow",
     "walk",

@@ -203,7 +203,8 @@ def _unanalyzed(request: ScanRequest, where: Predicate | None) -> tuple[str, ...
     """The note on a filter of which a part rules out no files."""
     if where is None or where.refused is None or not request.data_skipping:
         return ()
-    return (f"not used: the filter {where.refused}",)
+    used = "not used" if where.analyzed is None else "partly used"
+    return (f"{used}: the filter {where.refused}",)
 
 
 def _schema(

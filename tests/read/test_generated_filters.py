@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import random
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.sql.sql_filter import as_filter
 from tests.support.arrow_filter_cases import ArrowGenerator
 from tests.support.filter_cases import FLOATS, SCHEMA, Case, Generator, random_rows
@@ -103,6 +106,32 @@ def test_arrow_expressions_with_statistics_select_what_arrow_selects(
         assert sorted(found) == sorted(passing.column("id").to_pylist()), (name, str(where))
         compared, skipped = compared + 1, skipped + bool(scan.plan.skipped_by)
     assert compared > FILTERS // 6 and skipped > compared // 6
+
+
+def test_known_conditions_of_a_conjunction_skip_files(tables: dict[str, Any]) -> None:
+    """Joined to conditions that are not analyzed, the others skip what they skip alone."""
+    generator = ArrowGenerator(SEED + 5)
+    compared = skipped = 0
+    for at in range(max(FILTERS // 4, 48)):
+        known, unknown = generator.expression(), generator.unknown()
+        if as_predicate(known, SCHEMA).refused is not None:
+            continue
+        sides = [known, unknown, *([generator.unknown()] if at % 3 == 0 else [])]
+        generator.chance.shuffle(sides)
+        where = reduce(operator.and_, sides)
+        assert as_predicate(where, SCHEMA).refused is not None, str(where)
+        table, rows = tables[list(tables)[at % len(tables)]]
+        try:
+            passing = pa.Table.from_pylist(rows, table.scan().schema).filter(where)
+        except pa.ArrowException:  # a cast or a calculation has no result for a value
+            continue
+        scan, alone = table.scan(["id"], where), table.scan(["id"], known)
+        found = scan.to_arrow().column("id").to_pylist()
+        assert sorted(found) == sorted(passing.column("id").to_pylist()), str(where)
+        read = {task.slice.group for task in scan.plan.tasks}
+        assert read <= {task.slice.group for task in alone.plan.tasks}, str(where)
+        compared, skipped = compared + 1, skipped + bool(scan.plan.skipped_by)
+    assert compared > FILTERS // 8 and skipped > compared // 8
 
 
 def test_lazy_frames_select_what_polars_selects(tables: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import pyhudi
 from pyhudi.errors import UserError
 from pyhudi.read.arrow_filter import arrow_tree
 from pyhudi.read.filters import as_predicate
-from pyhudi.read.predicate import And, Column, Compare, In, Not, Unknown, literal, to_arrow
+from pyhudi.read.predicate import And, Column, Compare, In, Not, Or, Unknown, literal, to_arrow
 from tests.support.arrow_filter_cases import ArrowGenerator
 from tests.support.filter_cases import SCHEMA as ALL_TYPES
 
@@ -62,9 +62,9 @@ def test_chains_are_one_node() -> None:
     "where, columns, why",
     [
         (pc.round(F("x"), 2) == 1, ("x",), "has functions that are not analyzed: round"),
-        ((F("id") == 1) & (pc.index_in(F("name2"), pa.array(["a"])) == 0), ("id", "name2"),
+        (~(pc.index_in(F("name2"), pa.array(["a"])) == 1), ("name2",),
          "has functions that are not analyzed: index_in"),
-        (reduce(operator.and_, [F("id") != n for n in range(3000)]), ("id",),
+        (reduce(lambda found, _: ~found, range(300), F("id") == 1), ("id",),
          "is nested too deeply"),
     ],
 )  # fmt: skip
@@ -72,7 +72,7 @@ def test_what_is_not_analyzed_is_applied_to_the_rows_and_reported(
     where: pc.Expression, columns: tuple[str, ...], why: str
 ) -> None:
     found = as_predicate(where, SCHEMA)
-    assert (found.tree, found.columns, found.refused) == (Unknown(where, why), columns, why)
+    assert (found.columns, found.refused, found.analyzed) == (columns, why, None)
     stored = pa.schema([field for field in SCHEMA if field.name != "it's"])
     table = pyhudi.create_table(f"memory://applied-{why[-5:]}", stored, record_key="id")
     table.insert(pa.Table.from_pylist([{"id": 1, "name2": "a", "x": 1.0}], stored))
@@ -80,6 +80,26 @@ def test_what_is_not_analyzed_is_applied_to_the_rows_and_reported(
     assert scan.count() == table.to_arrow().filter(where).num_rows
     assert f"index       not used: the filter {why}" in str(scan.explain())
     assert scan.plan.tasks[0].spec.filter_columns == columns
+
+
+def test_conditions_joined_to_unknown_ones_are_analyzed() -> None:
+    unknown, low, high = pc.round(F("x"), 2) == 1, F("id") > 1, F("name") == "b"
+    for where, expected in (
+        (low & (unknown & high), low & high), ((unknown & low) | high, low | high),
+        (~unknown & low & (unknown | high), low), (unknown | low, None), (~(unknown & low), None),
+    ):  # fmt: skip
+        found = as_predicate(where, SCHEMA)
+        assert str(found.analyzed) == str(expected)
+        assert found.refused == "has functions that are not analyzed: round"
+        assert "x" in found.columns
+    table = pyhudi.create_table("memory://partly", SCHEMA.remove(3), record_key="id")
+    note = "index       partly used: the filter has functions that are not analyzed: round"
+    assert note in str(table.scan(where=unknown & low).explain())
+
+
+def test_a_long_chain_is_analyzed() -> None:
+    found = as_predicate(reduce(operator.or_, [F("id") == n for n in range(3000)]), SCHEMA)
+    assert isinstance(found.tree, Or) and len(found.tree.sides) == 3000
 
 
 @pytest.mark.parametrize("where", [F(0) == 1, (F("id") == 1) & (F(1) == "a")], ids=str)

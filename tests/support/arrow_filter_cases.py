@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -34,9 +35,16 @@ class ArrowGenerator:
 
     def expression(self, depth: int = 0) -> pc.Expression:
         """A filter of rows of `SCHEMA`, which Arrow can bind and evaluate."""
+        return self._bindable(lambda: self._node(depth))
+
+    def unknown(self) -> pc.Expression:
+        """A condition with a function that is not analyzed."""
+        return self._bindable(self._unknown)
+
+    def _bindable(self, make: Callable[[], pc.Expression]) -> pc.Expression:
         while True:
             try:
-                found = self._node(depth)
+                found = make()
                 SCHEMA.empty_table().filter(found)
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 continue  # types that Arrow does not compare
@@ -72,6 +80,20 @@ class ArrowGenerator:
         self.chance.shuffle(sides)
         found: pc.Expression = self.chance.choice(COMPARED)(*sides)
         return found
+
+    def _unknown(self) -> pc.Expression:
+        name = self.chance.choice(["i", "x", "s", "t", "w", "day"])
+        column, kind = pc.field(name), SCHEMA.field(name).type
+        match name:
+            case "i" | "x":
+                return pc.round(column, self.chance.choice([-1, 1])) >= self.chance.choice([0, 5])
+            case "t" | "day":
+                return pc.floor_temporal(column, unit="year") >= self._scalar(name, kind)
+            case "w":
+                zoned = pc.assume_timezone(column, "Europe/Berlin", nonexistent="latest")
+                return zoned >= self._scalar("t", SCHEMA.field("t").type)
+        found = pc.index_in(column, pa.array(self.chance.sample(COLUMNS["s"][1], 3)))
+        return found >= self.chance.randrange(3)
 
     def _among(self, column: pc.Expression, name: str, kind: pa.DataType) -> pc.Expression:
         values = [self._scalar(name, kind) for _ in range(self.chance.randrange(4))]

@@ -19,7 +19,6 @@ from pyhudi.read.predicate import (
     Literal,
     Node,
     Or,
-    Unknown,
     children,
 )
 
@@ -98,11 +97,6 @@ def names_nan(node: Node) -> bool:
             return any(map(names_nan, children(node)))
 
 
-def is_analyzed(node: Node) -> bool:
-    """Whether a filter has no unknown part."""
-    return not isinstance(node, Unknown) and all(map(is_analyzed, children(node)))
-
-
 def _holds_nan(values: pa.Array) -> bool:
     return pt.is_floating(values.type) and bool(pc.any(pc.is_nan(values)).as_py())
 
@@ -114,7 +108,6 @@ def _array(value: pa.Scalar) -> pa.Array:
 __all__ = [
     "Comparison",
     "comparison",
-    "is_analyzed",
     "may_keep_nan",
     "names_nan",
     "required_values",

@@ -4,7 +4,8 @@ Arrow decides by the footer's statistics and the values that the partition guara
 whose type has changed since the file was written are not used: their statistics are of another
 type.  A filter on floating values, at any depth, that NaN may pass is decided only where the
 footer's bounds cover NaN (`nan_statistics`), and tests for NaN itself by the ranges of the floating
-columns, which Arrow does not use for them.
+columns, which Arrow does not use for them.  Of a filter that names such columns, parts that are not
+analyzed are not used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow.types as pt
 from pyhudi.errors import CorruptFileError
 from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.read.predicate import And, Column, Compare, Literal, Predicate, among
-from pyhudi.read.skipping.filter_values import is_analyzed, may_keep_nan, names_nan
+from pyhudi.read.skipping.filter_values import may_keep_nan, names_nan
 from pyhudi.read.skipping.partition_values import guarantee
 from pyhudi.storage.filesystem import FileSystem
 
@@ -58,15 +59,16 @@ def matching_row_groups(
             return None
         except (pa.ArrowException, OSError, ValueError) as broken:
             raise CorruptFileError(f"unreadable Parquet: {broken}", path=path) from broken
-        if names_nan(where.tree):
+        floats = any(has_floats(table.field(name).type) for name in where.columns)
+        used = where.analyzed if floats else where
+        if used is None or names_nan(used.tree):
             return None
         try:
-            matched = [group.id for group in fragment.subset(where.arrow, schema=table).row_groups]
+            matched = [group.id for group in fragment.subset(used.arrow, schema=table).row_groups]
         except pa.ArrowException:  # the filter has no result for a value of the partition
             return None
-        floats = any(has_floats(table.field(name).type) for name in where.columns)
-        if floats and may_keep_nan(where.tree):
-            matched = _with_floats(fragment.metadata, where, table, matched)
+        if floats and may_keep_nan(used.tree):
+            matched = _with_floats(fragment.metadata, used, table, matched)
         return None if len(matched) == fragment.num_row_groups else matched
 
 
@@ -81,9 +83,7 @@ def _with_floats(
     from pyhudi.read.skipping.file_slices import can_pass
 
     every = list(range(metadata.num_row_groups))
-    if not (
-        is_analyzed(where.tree) and bounds_cover_nan(metadata) and not _has_nan_bounds(metadata)
-    ):
+    if not bounds_cover_nan(metadata) or _has_nan_bounds(metadata):
         return every
     kinds = {name: table.field(name).type for name in where.columns}
     ranges = {
