@@ -150,7 +150,7 @@ def _log(
 ) -> Iterator[Finding]:
     if not inventory.log.layout.logs_are_shared:
         orphan = _orphan_reason(inventory, info, name, sizes)
-        if orphan:
+        if orphan and not _is_of_shared_logs(inventory, info, name):
             yield _orphan(info, orphan)
         if orphan or not inventory.visibility.sees(name.instant):
             return
@@ -185,6 +185,18 @@ def _log(
             "a writer failed while appending; readers skip them",
             "no action needed if a write failed at that time; compaction drops the bytes",
         )  # fmt: skip
+
+
+def _is_of_shared_logs(inventory: TableInventory, info: FileInfo, name: LogFileName) -> bool:
+    """Whether a log was written at version 6, which names logs after the slice, not the write.
+
+    Rollbacks at that version leave logs that no commit names; they go with their slice."""
+    try:
+        with closing(inventory.fs.open(info.path)) as file:
+            blocks = read_blocks(file, path=info.path)
+    except (CorruptFileError, FileMissingError):
+        return False
+    return bool(blocks) and all(block.instant not in (None, name.instant) for block in blocks)
 
 
 def check_nan(inventory: TableInventory) -> Iterator[Finding]:

@@ -361,6 +361,16 @@ def test_an_upgrade_from_version_6_deletes_logs_of_writes_that_were_rolled_back(
     assert snapshot(fs) == {f"k{i}": 1 for i in [*range(8), 20]}
 
 
+def test_logs_that_a_rollback_left_at_version_6_are_no_finding_after_an_upgrade() -> None:
+    fs = new_table(TableType.MERGE_ON_READ, **{"hoodie.write.table.version": "6"})
+    table = open_(fs)
+    table.rollback(str(table.upsert(some_rows(range(4), 2)).instant))
+    table.upsert(some_rows(range(2), 3))
+    table.upgrade(9)
+    assert len(logs_of(fs)) > 2 and table.doctor().is_healthy, table.doctor()
+    assert snapshot(fs) == {f"k{i}": 3 if i < 2 else 1 for i in range(8)}
+
+
 @pytest.mark.parametrize("instant", ["29990101000000000", "20200101000000000"])
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_downgrade_names_a_log_of_no_commit_and_its_cure(compacted: bool, instant: str) -> None:
