@@ -127,6 +127,10 @@ MIRRORED: Final[Mapping[str, str]] = {
     "==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=",
 }  # fmt: skip
 """The operator of a comparison whose sides change places."""
+NEGATED: Final[Mapping[str, str]] = {
+    "==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<",
+}  # fmt: skip
+"""The operator of the negation of a comparison of values that have an order."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +285,7 @@ def _balanced(
 __all__ = [
     "COMPARISONS",
     "MIRRORED",
+    "NEGATED",
     "And",
     "Call",
     "Cast",

@@ -14,7 +14,8 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UserError
-from pyhudi.read.sql.sql_filter import _ARGUMENTS, _Conversion, as_filter, as_value
+from pyhudi.read.sql.sql_filter import _Conversion, as_filter, as_value
+from pyhudi.read.sql.sql_syntax import ARGUMENTS
 
 UTC = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")
@@ -353,7 +354,7 @@ def test_a_part_of_the_tree_that_is_not_read_is_refused() -> None:
     count = len(list(_nodes(conversion.parsed())))
     for at in range(count):
         seen = list(_nodes(conversion.parsed()))[at]
-        unread = sorted(set(type(seen).arg_types) - _ARGUMENTS[type(seen).__name__])
+        unread = sorted(set(type(seen).arg_types) - ARGUMENTS[type(seen).__name__])
         for argument in unread:
             tree = conversion.parsed()
             list(_nodes(tree))[at].set(argument, Literal.number(1))
@@ -361,5 +362,5 @@ def test_a_part_of_the_tree_that_is_not_read_is_refused() -> None:
                 conversion.condition(tree)
             refused.add(f"{type(seen).__name__}.{argument}")
         refused.add(type(seen).__name__)
-    assert set(_ARGUMENTS) - refused <= {"Dot", "Boolean", "Null"} | {"NEQ", "EQ"}
+    assert set(ARGUMENTS) - refused <= {"Dot", "Boolean", "Null"} | {"NEQ", "EQ"}
     assert {"Cast.format", "Trim.position", "Coalesce"} <= refused

@@ -6,11 +6,11 @@ city = 'sf' and (fare > 10 or ts >= timestamp '2026-11-01') and note is not null
 
 Comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is [not] null`, `is [not] true`,
 `is [not] distinct from`, arithmetic, `||`, `case when`, `cast`, `coalesce`, and the functions in
-`_FUNCTIONS`.  Names are columns or fields of structs (`a.b`), quoted by double quotes or backquotes
+`sql_syntax`.  Names are columns or fields of structs (`a.b`), quoted by double quotes or backquotes
 where needed; a name that differs only in case is accepted if it is unambiguous.  A literal is
 compared as a value of the column's type (`sql_literals`); a time without zone is UTC.
 
-The conversion is closed: `_ARGUMENTS` lists the classes of sqlglot's nodes that it handles and the
+The conversion is closed: `ARGUMENTS` lists the classes of sqlglot's nodes that it handles and the
 arguments of each.  Any other node is refused, and so is an argument that is set and not listed:
 another version of sqlglot may express a part of the text by it.
 
@@ -21,11 +21,11 @@ to the comparisons, where it is expressed without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,8 @@ import pyarrow.types as pt
 from pyhudi.errors import UserError
 from pyhudi.near_names import columns_hint
 from pyhudi.read.predicate import (
+    MIRRORED,
+    NEGATED,
     And,
     Call,
     Cast,
@@ -54,12 +56,24 @@ from pyhudi.read.sql.sql_literals import (
     SqlLiteral,
     bound_of,
     compared_literals,
-    is_bytes,
-    is_text,
     negative,
     number_of,
     scalar_of,
     states_zone,
+)
+from pyhudi.read.sql.sql_syntax import (
+    ARGUMENTS,
+    ARITHMETIC,
+    FUNCTIONS,
+    OPERATORS,
+    OPTIONS,
+    TYPES,
+    family,
+    has_cast,
+    is_bytes,
+    is_number,
+    is_text,
+    is_time,
 )
 
 Filter: TypeAlias = pc.Expression | str
@@ -133,98 +147,6 @@ class _Value:
     @property
     def is_literal(self) -> bool:
         return self.node is None
-
-
-_NEGATED: Final[Mapping[str, str]] = {
-    "EQ": "NEQ", "NEQ": "EQ", "GT": "LTE", "LTE": "GT", "LT": "GTE", "GTE": "LT",
-}  # fmt: skip
-_MIRRORED: Final[Mapping[str, str]] = {
-    "EQ": "EQ", "NEQ": "NEQ", "GT": "LT", "LT": "GT", "GTE": "LTE", "LTE": "GTE",
-}  # fmt: skip
-_OPERATORS: Final[Mapping[str, str]] = {
-    "EQ": "==", "NEQ": "!=", "GT": ">", "LTE": "<=", "LT": "<", "GTE": ">=",
-}  # fmt: skip
-
-_ARITHMETIC: Final[Mapping[str, str]] = {
-    "Add": "add_checked", "Sub": "subtract_checked", "Mul": "multiply_checked",
-}  # fmt: skip
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pt.is_date(kind) or pt.is_timestamp(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
-
-
-_Test: TypeAlias = Callable[[pa.DataType], bool]
-_FUNCTIONS: Final[Mapping[str, tuple[_Test, str, pa.DataType | None]]] = {
-    "Lower": (is_text, "utf8_lower", None), "Upper": (is_text, "utf8_upper", None),
-    "Length": (is_text, "utf8_length", pa.int32()), "Trim": (is_text, "utf8_trim", None),
-    "Abs": (_is_number, "abs_checked", None), "Neg": (_is_number, "negate_checked", None),
-    "Floor": (pt.is_floating, "floor", None), "Ceil": (pt.is_floating, "ceil", None),
-    "Year": (_is_time, "year", pa.int64()), "Month": (_is_time, "month", pa.int64()),
-    "Day": (_is_time, "day", pa.int64()),
-}  # fmt: skip
-"""Functions of one argument: the types that it may have, the function of Arrow, and the type of the
-result if it is not that of the argument."""
-
-_OPTIONS: Final[Mapping[str, tuple[tuple[str, Any], ...]]] = {"Trim": (("characters", " "),)}
-
-_TWO: Final = frozenset({"this", "expression"})
-_ONE: Final = frozenset({"this"})
-_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(("And", "Or", "NullSafeEQ", "NullSafeNEQ", "Dot"), _TWO),
-    **dict.fromkeys((*_NEGATED, *_ARITHMETIC), _TWO),
-    **dict.fromkeys(("Not", "Paren", "Boolean", "HexString", *_FUNCTIONS), _ONE),
-    **dict.fromkeys(("Is", "Like", "ILike"), _TWO | {"negate"}),
-    "In": _ONE | {"expressions"},
-    "Between": _ONE | {"low", "high", "symmetric"},
-    "Column": _ONE | {"table", "db", "catalog"},
-    "Identifier": _ONE | {"quoted"},
-    "Literal": _ONE | {"is_string"},
-    "Null": frozenset(),
-    "Cast": _ONE | {"to"},
-    "DataType": _ONE | {"expressions"},
-    "DataTypeParam": _ONE,
-    "Coalesce": _ONE | {"expressions", "is_nvl"},
-    "Div": _TWO,
-    "DPipe": _TWO | {"safe"},
-    "Case": _ONE | {"ifs", "default"},
-    "If": _ONE | {"true"},
-}
-"""The classes of nodes that are converted, and the arguments of each that the conversion reads or
-that do not change the meaning here (`quoted`, `is_nvl`; `safe` of `||`: its operands are text)."""
-
-_TYPES: Final[Mapping[str, pa.DataType]] = {
-    "BOOLEAN": pa.bool_(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(),
-    "BIGINT": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "VARCHAR": pa.string(),
-    "TEXT": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
-    "TIMESTAMPNTZ": pa.timestamp("us"), "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
-    "BINARY": pa.binary(), "VARBINARY": pa.binary(),
-}  # fmt: skip
-
-_FAMILIES: Final[Mapping[str, _Test]] = {
-    "boolean": pt.is_boolean, "integer": pt.is_integer, "float": pt.is_floating,
-    "decimal": pt.is_decimal, "text": is_text, "bytes": is_bytes, "date": pt.is_date,
-    "timestamp": pt.is_timestamp,
-}  # fmt: skip
-_CASTS: Final[Mapping[str, frozenset[str]]] = {
-    "boolean": frozenset({"integer", "text"}),
-    "integer": frozenset({"boolean", "float", "decimal", "text"}),
-    "float": frozenset({"integer"}),
-    "decimal": frozenset({"float", "text"}),
-    "text": frozenset({"boolean", "integer", "float", "decimal", "bytes", "date", "timestamp"}),
-    "date": frozenset({"timestamp", "text"}),
-    "timestamp": frozenset({"date"}),
-}
-"""From a family of types to others, where Arrow's cast gives the values that Spark's gives, or
-fails; a cast within a family is allowed too."""
-
-
-def _family(kind: pa.DataType) -> str | None:
-    return next((name for name, test in _FAMILIES.items() if test(kind)), None)
 
 
 @cache
@@ -303,7 +225,7 @@ class _Conversion:
     def name_of(self, node: Any) -> str:
         """The class of a node, if the conversion handles all that it says.  Raises UserError."""
         name = type(node).__name__
-        known = _ARGUMENTS.get(name)
+        known = ARGUMENTS.get(name)
         if known is None:
             return self.refuse(node)
         for argument, value in node.args.items():
@@ -337,9 +259,10 @@ class _Conversion:
                 )
             case "NullSafeEQ" | "NullSafeNEQ":
                 return self.same(node, negated != (kind == "NullSafeNEQ"))
-        if kind in _NEGATED:
+        if kind in OPERATORS:
+            operator = NEGATED[OPERATORS[kind]] if negated else OPERATORS[kind]
             left, right = self.value(node.this), self.value(node.expression)
-            return self.compared(_NEGATED[kind] if negated else kind, left, right, node)
+            return self.compared(operator, left, right, node)
         value = self.value(node)
         if value.is_literal and value.literal is None:
             return _never()
@@ -363,7 +286,7 @@ class _Conversion:
         return found
 
     def compared(self, operator: str, left: _Value, right: _Value, node: Any) -> Node:
-        """A comparison; `operator` is one of `_NEGATED`."""
+        """A comparison; `operator` is one of `COMPARISONS`."""
         if left.is_literal and right.is_literal and left.kind is None and right.kind is None:
             if left.literal is None or right.literal is None:
                 return _never()
@@ -372,7 +295,7 @@ class _Conversion:
             except ValueError:
                 return self.refuse(node, "compares values of different types")
         if left.is_literal and (not right.is_literal or right.kind is not None):
-            left, right, operator = right, left, _MIRRORED[operator]
+            left, right, operator = right, left, MIRRORED[operator]
         if right.is_literal:
             if right.literal is None or (left.is_literal and left.literal is None):
                 return _never()
@@ -380,15 +303,15 @@ class _Conversion:
             return _bounded(operand, self.bound(operator, right, kind, left.name), kind)
         one, two = self.alike(left, right, node)
         if pt.is_floating(one[1]):
-            return float_order.compared(_OPERATORS[operator], one[0], two[0])
-        return Compare(_OPERATORS[operator], one[0], two[0])
+            return float_order.compared(operator, one[0], two[0])
+        return Compare(operator, one[0], two[0])
 
     def alike(self, left: _Value, right: _Value, node: Any) -> list[tuple[Node, pa.DataType]]:
         """Two operands with types whose values Arrow compares as Spark does."""
         sides = [(self.alone(side), self.known_kind(side)) for side in (left, right)]
         kinds = [kind for _, kind in sides]
-        families = {_family(kind) for kind in kinds}
-        if all(map(_is_number, kinds)):
+        families = {family(kind) for kind in kinds}
+        if all(map(is_number, kinds)):
             if any(map(pt.is_floating, kinds)) and kinds[0] != kinds[1]:
                 return [(self.floating(*side), pa.float64()) for side in sides]
             return sides
@@ -445,13 +368,13 @@ class _Conversion:
         value = self.value(node.this)
         items = [self.value(item) for item in node.expressions]
         if value.is_literal or not all(item.is_literal for item in items):
-            single, join = ("NEQ", And) if negated else ("EQ", Or)
+            single, join = ("!=", And) if negated else ("==", Or)
             return join(tuple(self.compared(single, value, item, node) for item in items))
         given = [item for item in items if item.literal is not None]
         if negated and len(given) < len(items):
             return _never()  # `x not in (null, ...)` is never true
         kind = self.known_kind(value)
-        bounds = [self.bound("EQ", item, kind, value.name) for item in given]
+        bounds = [self.bound("==", item, kind, value.name) for item in given]
         operand = self.alone(value)
         members = float_order.members(
             operand, [b.value for b in bounds if b.value is not None], kind
@@ -461,7 +384,7 @@ class _Conversion:
     def between(self, node: Any, negated: bool) -> Node:
         value, low, high = (self.value(node.args[name]) for name in ("this", "low", "high"))
         orders = [(low, high), (high, low)] if node.args.get("symmetric") else [(low, high)]
-        names = ("LT", "GT") if negated else ("GTE", "LTE")
+        names = ("<", ">") if negated else (">=", "<=")
         inner, outer = (Or, And) if negated else (And, Or)
         found = [
             inner(
@@ -497,7 +420,7 @@ class _Conversion:
             left, right = self.alone(one), self.alone(two)
             other = right if nulls[0] else left
             return IsValid(other) if negated else IsNull(other)
-        equal = _coalesced(self.compared("EQ", one, two, node), _never())
+        equal = _coalesced(self.compared("==", one, two, node), _never())
         if not one.is_literal and not two.is_literal:
             nulls_too = And((IsNull(self.alone(one)), IsNull(self.alone(two))))
             return Not(Or((equal, nulls_too))) if negated else Or((equal, nulls_too))
@@ -529,11 +452,11 @@ class _Conversion:
                 return self.joined(node)
             case "Case":
                 return self.case(node)
-        if kind in _ARITHMETIC:
+        if kind in ARITHMETIC:
             return self.calculated(node, kind)
-        if kind in _FUNCTIONS:
+        if kind in FUNCTIONS:
             return self.function(node, kind)
-        if kind in (*_NEGATED, "And", "Or", "Not", "Is", "In", "Between", "Like", "ILike",
+        if kind in (*OPERATORS, "And", "Or", "Not", "Is", "In", "Between", "Like", "ILike",
                     "NullSafeEQ", "NullSafeNEQ"):  # fmt: skip
             return self.refuse(node, "is a condition, not a value")
         return self.refuse(node)
@@ -554,25 +477,25 @@ class _Conversion:
 
     def function(self, node: Any, name: str) -> _Value:
         given = self.value(node.this)
-        is_number = isinstance(given.literal, int | Decimal) and not isinstance(given.literal, bool)
-        if name == "Neg" and given.is_literal and is_number:
+        is_plain = isinstance(given.literal, int | Decimal) and not isinstance(given.literal, bool)
+        if name == "Neg" and given.is_literal and is_plain:
             return _Value(None, literal=negative(given.literal))  # type: ignore[arg-type]
         operand, kind = self.alone(given), self.known_kind(given)
-        accepts, function, result = _FUNCTIONS[name]
+        accepts, function, result = FUNCTIONS[name]
         if name in ("Floor", "Ceil") and pt.is_integer(kind):
             return _Value(operand, kind)
         if not accepts(kind):
             return self.refuse(node, f"has an argument of type {kind}")
-        return _Value(Call(function, (operand,), _OPTIONS.get(name, ())), result or kind)
+        return _Value(Call(function, (operand,), OPTIONS.get(name, ())), result or kind)
 
     def calculated(self, node: Any, name: str) -> _Value:
         left, right = self.value(node.this), self.value(node.expression)
         sides = [self.operand(left, right), self.operand(right, left)]
-        if not all(_is_number(kind) for _, kind in sides):
+        if not all(is_number(kind) for _, kind in sides):
             return self.refuse(node, "calculates with values that are not numbers")
         if any(pt.is_floating(kind) for _, kind in sides):
             sides = [(self.floating(*side), pa.float64()) for side in sides]
-        found = Call(_ARITHMETIC[name], (sides[0][0], sides[1][0]))
+        found = Call(ARITHMETIC[name], (sides[0][0], sides[1][0]))
         return _Value(found, self.kind_of(found))
 
     def operand(self, value: _Value, other: _Value) -> tuple[Node, pa.DataType]:
@@ -605,10 +528,10 @@ class _Conversion:
             else:
                 found.append((self.alone(value), self.known_kind(value)))
         every = [k for _, k in found if not pt.is_null(k)]
-        if any(map(pt.is_floating, every)) and all(map(_is_number, every)) and len({*every}) > 1:
+        if any(map(pt.is_floating, every)) and all(map(is_number, every)) and len({*every}) > 1:
             found = [(e if pt.is_null(k) else self.floating(e, k), k) for e, k in found]
-        elif len({_family(k) for k in every} - {"integer", "decimal"}) > 1 or (
-            len({_family(k) for k in every}) > 1 and not all(map(_is_number, every))
+        elif len({family(k) for k in every} - {"integer", "decimal"}) > 1 or (
+            len({family(k) for k in every}) > 1 and not all(map(is_number, every))
         ):
             return self.refuse(node, "chooses between values of different types")
         if not every:
@@ -619,7 +542,7 @@ class _Conversion:
     def quotient(self, node: Any) -> _Value:
         left, right = self.value(node.this), self.value(node.expression)
         one, two = self.operand(left, right), self.operand(right, left)
-        if not (_is_number(one[1]) and _is_number(two[1])):
+        if not (is_number(one[1]) and is_number(two[1])):
             return self.refuse(node, "divides values that are not numbers")
         double = self.floating(*two)
         is_zero, null = Compare("==", double, literal(0.0)), literal(None, pa.float64())
@@ -660,7 +583,7 @@ class _Conversion:
         given = self.value(node.this)
         if given.is_literal and given.literal is None:
             return _Value(literal(None, kind), kind)
-        if isinstance(given.literal, str) and given.kind is None and _is_time(kind):
+        if isinstance(given.literal, str) and given.kind is None and is_time(kind):
             return self.time_literal(given.literal, kind)
         if given.is_literal:
             try:
@@ -681,7 +604,7 @@ class _Conversion:
                 value = _Value(None, pa.timestamp("us", "UTC") if states_zone(text) else kind, text)
             except (ValueError, OverflowError):
                 return self.refuse_literal(value, kind)
-        self.bound("EQ", value, kind)
+        self.bound("==", value, kind)
         return value
 
     def target(self, node: Any) -> pa.DataType:
@@ -700,14 +623,13 @@ class _Conversion:
                 return pa.decimal128(digits[0], digits[1] if len(digits) > 1 else 0)
             except (ValueError, OverflowError):
                 return self.refuse(node)
-        if name in _TYPES and not parameters:
-            return _TYPES[name]
+        if name in TYPES and not parameters:
+            return TYPES[name]
         return self.refuse(node)
 
     def check_cast(self, given: pa.DataType, kind: pa.DataType, node: Any) -> None:
         """Raise UserError unless Arrow casts these types as Spark does."""
-        one, two = _family(given), _family(kind)
-        if one is None or two is None or (one != two and two not in _CASTS.get(one, frozenset())):
+        if not has_cast(given, kind):
             self.refuse(node, f"casts {given} to {kind}")
 
     def as_kind(self, node: Node, own: pa.DataType, kind: pa.DataType) -> Node:
@@ -717,7 +639,7 @@ class _Conversion:
         if pt.is_integer(own) and pt.is_decimal(kind):
             wide = pa.decimal128(min(38, max(19 + kind.scale, kind.precision)), kind.scale)
             return Cast(Cast(node, wide), kind)
-        if pt.is_timestamp(kind) and kind.tz is not None and _is_time(own):
+        if pt.is_timestamp(kind) and kind.tz is not None and is_time(own):
             return self.zoned(node, own, kind)
         return Cast(node, kind)
 
@@ -826,8 +748,8 @@ def _bounded(node: Node, bound: Bound, kind: pa.DataType) -> Node:
     if bound.value is None:
         return IsValid(node) if bound.holds else _never()
     if not pt.is_floating(kind):
-        return Compare(_OPERATORS[bound.operator], node, Literal(bound.value))
-    return float_order.compared_with_value(_OPERATORS[bound.operator], node, bound.value)
+        return Compare(bound.operator, node, Literal(bound.value))
+    return float_order.compared_with_value(bound.operator, node, bound.value)
 
 
 def _named(name: str, known: Sequence[str]) -> list[str]:
@@ -850,7 +772,7 @@ def _literal_hint(literal: SqlLiteral, kind: pa.DataType | None, column: str) ->
     elif is_bytes(kind):
         return "such as x'00ff'"
     else:
-        way = "compare with a number" if _is_number(kind) else "compare with a value of that type"
+        way = "compare with a number" if is_number(kind) else "compare with a value of that type"
     return f"{way}, or compare cast({column} as string) with text"
 
 

@@ -8,7 +8,6 @@ lies within the range of a floating type takes the nearest value of that type.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal, InvalidOperation, localcontext
@@ -18,6 +17,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+
+from pyhudi.read.predicate import COMPARISONS
+from pyhudi.read.sql.sql_syntax import is_bytes, is_text
 
 SqlLiteral: TypeAlias = str | int | Decimal | bytes | bool | None
 """A literal without a type; None is null."""
@@ -68,7 +70,7 @@ def bound_of(
 ) -> Bound:  # fmt: skip
     """The comparison `column operator literal` for a column of a type.
 
-    operator: one of EQ, NEQ, LT, LTE, GT, GTE.  own: the type that the text states for the
+    operator: one of `COMPARISONS`.  own: the type that the text states for the
     literal.  Raises ValueError or ArrowException if the literal is no value of such a type.
     """
     if pt.is_floating(kind):
@@ -120,16 +122,6 @@ def _plain(literal: str | int | Decimal | bytes | bool, kind: pa.DataType) -> pa
     return pa.scalar(literal, kind)
 
 
-def is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """Whether values of the type are bytes."""
-    tests = (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_binary_view)
-    return any(test(kind) for test in tests)
-
-
 def _untyped(literal: str | int | Decimal | bytes | bool) -> pa.Scalar:
     if isinstance(literal, bool | str | bytes):
         return pa.scalar(literal)
@@ -167,12 +159,12 @@ def _floating_bound(operator: str, number: float, kind: pa.DataType) -> Bound:
 
 def _between(operator: str, below: Any, above: Any, kind: pa.DataType) -> Bound:
     """The comparison with a literal between two neighbours, of which one is given."""
-    if operator in ("EQ", "NEQ"):
-        return Bound(operator, None, operator == "NEQ")
-    is_less = operator in ("LT", "LTE")
+    if operator in ("==", "!="):
+        return Bound(operator, None, operator == "!=")
+    is_less = operator in ("<", "<=")
     if below is not None:
-        return Bound("LTE" if is_less else "GT", pa.scalar(below, kind))
-    return Bound("LT" if is_less else "GTE", pa.scalar(above, kind))
+        return Bound("<=" if is_less else ">", pa.scalar(below, kind))
+    return Bound("<" if is_less else ">=", pa.scalar(above, kind))
 
 
 def _steps(
@@ -225,15 +217,15 @@ def _limits(kind: pa.DataType) -> tuple[int, int]:
 def _stepped_bound(operator: str, steps: Decimal, kind: pa.DataType) -> Bound:
     low, high = _limits(kind)
     if steps > high:
-        return Bound(operator, None, operator in ("NEQ", "LT", "LTE"))
+        return Bound(operator, None, operator in ("!=", "<", "<="))
     if steps < low:
-        return Bound(operator, None, operator in ("NEQ", "GT", "GTE"))
+        return Bound(operator, None, operator in ("!=", ">", ">="))
     whole = int(steps.to_integral_value(ROUND_FLOOR))
     value = _of_steps(whole, kind)
     if whole == steps:
         return Bound(operator, value)
-    return Bound(operator, None, operator == "NEQ") if operator in ("EQ", "NEQ") else Bound(
-        "LTE" if operator in ("LT", "LTE") else "GT", value
+    return Bound(operator, None, operator == "!=") if operator in ("==", "!=") else Bound(
+        "<=" if operator in ("<", "<=") else ">", value
     )  # fmt: skip
 
 
@@ -254,7 +246,7 @@ def _temporal(text: str, kind: pa.DataType, own: pa.DataType | None) -> pa.Scala
     if pt.is_time(kind) or pt.is_duration(kind) or pt.is_interval(kind):
         return pa.scalar(text).cast(kind)
     steps = _steps(text, kind, own)
-    bound = None if steps is None else _stepped_bound("EQ", steps, kind)
+    bound = None if steps is None else _stepped_bound("==", steps, kind)
     if bound is None or bound.value is None:
         raise ValueError("the type has no such value")
     return bound.value
@@ -292,18 +284,12 @@ def _instant(text: str) -> tuple[Decimal, bool]:
         return Decimal(since // timedelta(seconds=1)) + fraction, is_stated
 
 
-_BY_OPERATOR: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "EQ": lambda a, b: a == b, "NEQ": lambda a, b: a != b, "LT": lambda a, b: a < b,
-    "LTE": lambda a, b: a <= b, "GT": lambda a, b: a > b, "GTE": lambda a, b: a >= b,
-}  # fmt: skip
-
-
 def compared_literals(operator: str, one: SqlLiteral, other: SqlLiteral) -> bool:
     """The comparison of two literals.  Raises ValueError if their types differ."""
     numbers = [isinstance(v, int | Decimal) and not isinstance(v, bool) for v in (one, other)]
     if not all(numbers) and type(one) is not type(other):
         raise ValueError("literals of different types")
-    return _BY_OPERATOR[operator](one, other)
+    return bool(COMPARISONS[operator](one, other))
 
 
 __all__ = [
@@ -312,8 +298,6 @@ __all__ = [
     "bound_of",
     "compared_literals",
     "float_of",
-    "is_bytes",
-    "is_text",
     "negative",
     "number_of",
     "scalar_of",
