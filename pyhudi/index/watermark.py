@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pyhudi.metadata.visible_instants import rolled_back
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.timeline.instant import WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -50,7 +49,7 @@ class Covered:
         return not any(
             self.has_seen(InstantTime(time))
             for instant in undoing.after(self.newest)
-            for time in rolled_back(log, instant)
+            for time in log.taken_back(instant)
         )
 
     def missed(self, timeline: Timeline) -> list[Instant] | None:

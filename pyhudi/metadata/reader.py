@@ -194,7 +194,7 @@ class MetadataTable:
     @cached_property
     def valid(self) -> frozenset[str]:
         """Instants whose log blocks are committed."""
-        return valid_instants(self.data_log, self.data, self.log, self.timeline)
+        return valid_instants(self.data, self.log, self.timeline)
 
     def slices(
         self, partition: MetadataPartition, *, limit: InstantTime | None = None

@@ -29,7 +29,6 @@ _DIGITS: Final = 17  # of a data table's instant
 _SERVICES: Final = frozenset(
     {COMPACTION_SUFFIX, CLEAN_SUFFIX, RESTORE, INDEXER, LOG_COMPACTION_SUFFIX, ROLLBACK}
 )
-_ROLLBACKS: Final = (Action.ROLLBACK, Action.RESTORE)
 
 
 def suffixed(time: InstantTime, suffix: str) -> InstantTime:
@@ -89,12 +88,13 @@ def is_creation(time: InstantTime) -> bool:
 
 
 def valid_instants(
-    data_log: TimelineLog, data: Timeline, own_log: TimelineLog, metadata_timeline: Timeline
+    data: Timeline, own_log: TimelineLog, metadata_timeline: Timeline
 ) -> frozenset[str]:
     """Instants whose blocks readers treat as committed.
 
-    data, metadata_timeline: the timelines of the data table and of its metadata table.  Cost: one
-    small read per completed rollback or restore of the data table.
+    data, metadata_timeline: the timelines of the data table and of its metadata table.  Blocks of a
+    commit that was rolled back do not count, with or without a command block: a request of its
+    writer may arrive after the rollback.
     """
     visibility = Visibility.of(metadata_timeline)
     if own_log.layout.metadata_instants is MetadataInstants.FRESH:
@@ -106,14 +106,4 @@ def valid_instants(
         for i in metadata_timeline.where({Action.DELTA_COMMIT}, State.COMPLETED)
         if is_own(i.time)
     }
-    start = min(known, default=BEFORE_ALL_INSTANTS)
-    for instant in data.where(_ROLLBACKS, State.COMPLETED).after(InstantTime(start)):
-        # a rolled-back instant that is complete here: its writer had lost the table's lock
-        known |= rolled_back(data_log, instant) - visibility.completed
     return frozenset(time for time in known if visibility.sees(InstantTime(time)))
-
-
-def rolled_back(log: TimelineLog, instant: Instant) -> frozenset[InstantTime]:
-    """The instants that a completed rollback or restore undid."""
-    assert instant.is_completed
-    return log.taken_back(instant)

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import Overtaken, OvertakenError
-from pyhudi.metadata.visible_instants import rolled_back
 from pyhudi.options import Heartbeats
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
@@ -146,9 +145,7 @@ def _undone(log: TimelineLog, before: Timeline, now: Timeline) -> Iterator[Insta
     for instant in now.where({Action.ROLLBACK, Action.RESTORE}, State.COMPLETED):
         if instant.time in known and any(i == instant for i in before):
             continue
-        if instant.action is Action.RESTORE or before.commits.times & set(
-            rolled_back(log, instant)
-        ):
+        if instant.action is Action.RESTORE or before.commits.times & set(log.taken_back(instant)):
             yield instant
 
 

@@ -77,13 +77,18 @@ def copy_of(fs: MemoryFileSystem) -> MemoryFileSystem:
     return MemoryFileSystem(store, root)
 
 
-def table(kind: TableType, version: int | None = None) -> MemoryFileSystem:
-    """A table that has seen every kind of file: compactions, cleans, a rollback, a replace
-    commit, a compaction that is planned."""
+def empty_table(kind: TableType, version: int | None = None) -> MemoryFileSystem:
     fs = MemoryFileSystem(root="origin")
     given = OPTIONS if version is None else OPTIONS | {VERSION: str(version)}
     options = parse_options(given)
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options))
+    return fs
+
+
+def table(kind: TableType, version: int | None = None) -> MemoryFileSystem:
+    """A table that has seen every kind of file: compactions, cleans, a rollback, a replace
+    commit, a compaction that is planned."""
+    fs = empty_table(kind, version)
     opened(fs).bulk_insert(rows(range(12), 1))
     opened(fs).upsert(rows(range(6), 2))
     opened(fs).insert_overwrite(rows(range(1, 12, 2), 3))

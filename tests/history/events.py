@@ -15,7 +15,6 @@ from typing import Any
 
 from pyhudi.api.table import Table
 from pyhudi.errors import FileMissingError
-from pyhudi.metadata.visible_instants import rolled_back
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State, file_name
 
 _UNDO = frozenset({Action.ROLLBACK, Action.RESTORE})
@@ -57,7 +56,7 @@ def _start(instant: Instant, times: dict[str, float | None]) -> float | None:
 def _facts(table: Table, instant: Instant) -> dict[str, Any]:
     log = table._state().log
     if instant.action in _UNDO:
-        return {"undoes": sorted(rolled_back(log, instant))}
+        return {"undoes": sorted(log.taken_back(instant))}
     metadata = log.commit(instant)
     return {"by": metadata.extra.get("_op"), "replaced": sorted(metadata.replaced or ())}
 

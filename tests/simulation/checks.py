@@ -19,7 +19,6 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import HOODIE
-from pyhudi.metadata.visible_instants import rolled_back
 from pyhudi.options import Options, parse_options
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.instant import COMMITS, Action, State
@@ -126,7 +125,7 @@ class Observer:
     def _add(self, table: Table, instant: Any) -> bool:
         log, moment = table._state().log, float(len(self.events))
         if instant.action in _UNDO:
-            gone = frozenset(str(time) for time in rolled_back(log, instant))
+            gone = frozenset(str(time) for time in log.taken_back(instant))
             self.sometimes["an instant was rolled back twice"] += bool(gone & self._undone)
             self._undone |= gone
             if not gone & {write.instant for write in surviving(self.events)}:
