@@ -88,6 +88,11 @@ class MergeRules:
         return self.function is None and self.keeps is Keeps.NOTHING
 
     @property
+    def takes_stored_values(self) -> bool:
+        """Whether each value of a result is that of one of the two records."""
+        return self.refused is None and self.function is None
+
+    @property
     def deletes_always_win(self) -> bool:
         """Whether a delete removes its record whatever their ordering values: payload classes that
         merge a lesser record.  The partial update modes of version 9 compare them."""

@@ -227,10 +227,13 @@ def _possible(
     is_newest = request.as_of is None and request.mode is ScanMode.SNAPSHOT
     if not request.data_skipping or not is_newest:
         return values
-    fixed = frozenset(name for known in values.values() for name in known)
-    skipping = SkippingRequest(where, schema, is_newest, fixed)
+    skipping = SkippingRequest(where, schema, is_newest, _fixed(values))
     found = possible_partitions(state, list(values), skipping)
     return {p: values[p] for p, may_match in zip(values, found, strict=True) if may_match}
+
+
+def _fixed(values: Mapping[str, Mapping[str, pa.Scalar]]) -> frozenset[str]:
+    return frozenset(name for known in values.values() for name in known)
 
 
 def _skipped(
@@ -246,13 +249,11 @@ def _skipped(
         return Skipped(found.slices)
     if found.listed_by == BY_COMMITS:
         use = secondary_use(state, where.tree, spec.table, is_newest=False)
-        refused = () if use.refused is None else (f"not used: {use.refused}",)
-        return Skipped(found.slices, notes=refused)
-    fixed = frozenset(name for known in values.values() for name in known)
+        return Skipped(found.slices, notes=use.notes)
     is_newest = (
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
     )
-    skipping = SkippingRequest(where, spec.table, is_newest, fixed)
+    skipping = SkippingRequest(where, spec.table, is_newest, _fixed(values))
     # Statistics of a skeleton file do not cover the columns of its source file.
     known = [file_slice for file_slice in found.slices if file_slice.source is None]
     skipped = skip(state, known, skipping)

@@ -319,7 +319,7 @@ def _among(times: Sequence[str]) -> Node:
 def _is_determined_by_range(rules: MergeRules) -> bool:
     """Whether the files of a range determine its rows: the later of two writes of a key replaces
     the whole record, or the payload class applies partial updates."""
-    if rules.refused is not None or rules.function is not None:
+    if not rules.takes_stored_values:
         return False
     if rules.picks:
         return not rules.is_event_time

@@ -77,6 +77,12 @@ class SkippingRequest:
     is_newest: bool
     fixed: frozenset[str] = frozenset()
 
+    @property
+    def stored(self) -> dict[str, pa.DataType]:
+        """The columns of the filter that files have statistics of, with their types."""
+        found = {name: self.schema.field(name).type for name in self.where.columns}
+        return {n: k for n, k in found.items() if n not in self.fixed and not pt.is_nested(k)}
+
 
 def skip(state: TableState, slices: Sequence[FileSlice], request: SkippingRequest) -> Skipped:
     """Remove slices that cannot contain a matching row.  Reads only the metadata table."""
@@ -86,9 +92,8 @@ def skip(state: TableState, slices: Sequence[FileSlice], request: SkippingReques
     if not left:
         return Skipped(left)
     use = secondary_use(state, request.where.tree, request.schema, is_newest=request.is_newest)
-    refused = () if use.refused is None else (f"not used: {use.refused}",)
     if metadata is None:
-        return Skipped(left, notes=refused)
+        return Skipped(left, notes=use.notes)
     secondary = _Secondary(state, metadata, use.lookups)
     for name, rule_out in [
         *secondary.rules(),
@@ -101,7 +106,7 @@ def skip(state: TableState, slices: Sequence[FileSlice], request: SkippingReques
             _LOG.warning("cannot skip files by the %s of %s: %s", name, state.fs.url, broken)
         if len(left) < before:
             counts[name] = before - len(left)
-    return Skipped(left, counts, secondary.keys, (*refused, *secondary.notes))
+    return Skipped(left, counts, secondary.keys, (*use.notes, *secondary.notes))
 
 
 class _Secondary:
@@ -151,11 +156,7 @@ def _indexes(
             found.append(("record index", lambda left: _indexed(state, left, keys)))
         if BLOOM_FILTERS.path in listed:
             found.append(("bloom filters", lambda left: _bloomed(metadata, left, keys)))
-    columns = {
-        name: request.schema.field(name).type
-        for name in request.where.columns
-        if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
-    }
+    columns = request.stored
     rule = _rule_of_slices(state)
     for index, condition in rewritten_filters(state.fs, state.config, node, request.schema):
         if index.index.is_ranged:
@@ -252,7 +253,7 @@ class _SliceRule(Enum):
 
 def _rule_of_slices(state: TableState) -> _SliceRule:
     rules = state.rules
-    if rules.refused is not None or rules.function is not None:
+    if not rules.takes_stored_values:
         return _SliceRule.NO_LOGS
     is_whole = rules.picks and not state.log.layout.has_partial_logs
     return _SliceRule.ANY_FILE if is_whole else _SliceRule.ALL_FILES

@@ -7,10 +7,7 @@ only where merges take each value from one of the files.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-
-import pyarrow as pa
-import pyarrow.types as pt
+from collections.abc import Sequence
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
 from pyhudi.metadata.file_stats.collect import read_partition_ranges
@@ -29,13 +26,9 @@ def possible_partitions(
     metadata, rules = state.metadata, state.rules
     if metadata is None or not request.is_newest or not partitions:
         return every
-    if rules.refused is not None or rules.function is not None:
+    if not rules.takes_stored_values:
         return every
-    columns: Mapping[str, pa.DataType] = {
-        name: request.schema.field(name).type
-        for name in request.where.columns
-        if name not in request.fixed and not pt.is_nested(request.schema.field(name).type)
-    }
+    columns = request.stored
     if not columns or PARTITION_STATS.path not in metadata.partitions_listed:
         return every
     try:

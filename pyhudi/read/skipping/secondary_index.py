@@ -52,6 +52,11 @@ class SecondaryUse:
     lookups: tuple[SecondaryLookup, ...] = ()
     refused: str | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The reason as a note of a plan."""
+        return () if self.refused is None else (f"not used: {self.refused}",)
+
 
 def secondary_use(
     state: TableState, node: Node, schema: pa.Schema, *, is_newest: bool
