@@ -20,17 +20,16 @@ from pyhudi.near_names import columns_hint
 from pyhudi.read.changes.incremental import (
     ChangeRange,
     ChangeWindow,
+    against_before,
     open_window,
     range_filter,
 )
-from pyhudi.read.changes.no_op_filter import against_before
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.filters import as_predicate
 from pyhudi.read.positions import moment_at
 from pyhudi.read.predicate import Predicate, both
 from pyhudi.read.scan_tasks import ReadTask, count_task, read_task
-from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, skip
-from pyhudi.read.skipping.partition_stats import possible_partitions
+from pyhudi.read.skipping.file_slices import Skipped, SkippingRequest, possible_partitions, skip
 from pyhudi.read.skipping.partition_values import matching, partition_values
 from pyhudi.read.skipping.secondary_index import secondary_use
 from pyhudi.read.snapshot_availability import check_not_cleaned, check_not_expired, check_reached

@@ -19,14 +19,13 @@ from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import Merging, ReadOptions
 from pyhudi.read.metadata_freshness import TrustedListing, is_ahead, trusted_metadata
 from pyhudi.read.table_schema import footer_schema, full_schema, stated_schema
-from pyhudi.read.verified_listing import VerifiedListing
 from pyhudi.records import FileGroupId, InstantTime, Position
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.listing_snapshot import WalkedObjectStore
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.bootstrap_index import SOURCE_OPTION, SourceIndex, with_sources
 from pyhudi.table.file_group_view import FileSlice, TableView, Visibility
-from pyhudi.table.listing import Listing, StoreListing
+from pyhudi.table.listing import Listing, StoreListing, VerifiedListing
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import METADATA_TRUSTED_FROM, TableConfig, load_config
 from pyhudi.table.timeline_facts import (

@@ -29,9 +29,15 @@ from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
 from pyhudi.read.file_slice import SliceSpec
-from pyhudi.read.log_inserts import groups_with_log_inserts
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import COMMIT_SEQNO, FILE_NAME, PARTITION_PATH, RECORD_KEY, with_meta
+from pyhudi.records import (
+    COMMIT_SEQNO,
+    FILE_NAME,
+    PARTITION_PATH,
+    RECORD_KEY,
+    FileGroupId,
+    with_meta,
+)
 from pyhudi.storage.spill import Staged
 from pyhudi.table.file_group_view import FileSlice, TableView
 from pyhudi.table.timeline_facts import replaced_groups
@@ -381,3 +387,33 @@ def record_bytes(state: TableState, options: WriteOptions, parts: Sequence[Batch
     )
     taken: int = sink.tell()
     return max(1, int(-(-taken // rows_of.num_rows)))
+
+
+def groups_with_log_inserts(
+    state: TableState, slices: Sequence[FileSlice]
+) -> frozenset[FileGroupId]:
+    """Groups of these slices where a key may be in the logs alone, so that the key range and bloom
+    filter of the base file are not sufficient.
+
+    Found from the commits since the base files; groups whose commits may be archived are included.
+    """
+    logged = {
+        file_slice.group: file_slice.instant
+        for file_slice in slices
+        if file_slice.base and file_slice.logs
+    }
+    if not logged:
+        return frozenset()
+    oldest = min(logged.values())
+    commits = [i for i in state.timeline.commits if i.time > oldest]
+    inserted = {
+        stat.group
+        for instant in commits
+        for stat in state.log.commit(instant).stats
+        if stat.log_version is not None and stat.insert_count
+    }
+    first = state.timeline.commits.first
+    unknown: set[FileGroupId] = set()
+    if first is not None and oldest < first.time and not state.archive.is_empty:
+        unknown = {group for group, instant in logged.items() if instant < first.time}
+    return frozenset(logged.keys() & (inserted | unknown))

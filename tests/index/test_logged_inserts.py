@@ -9,7 +9,7 @@ import pytest
 
 import pyhudi
 from pyhudi.api.table import Table
-from pyhudi.read.log_inserts import groups_with_log_inserts
+from pyhudi.write.plan_steps import groups_with_log_inserts
 
 names = itertools.count()
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])

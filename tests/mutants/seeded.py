@@ -294,7 +294,7 @@ MUTANTS = (
     _in("timeline/instant_files.py", "an archived plan that ran again is a late commit",
         "instant.time in gone and not self._is_leaving(instant, names)", "instant.time in gone",
         AGAIN),
-    _in("read/verified_listing.py", "files that were deleted during a listing are not missed",
+    _in("table/listing.py", "files that were deleted during a listing are not missed",
         "if may_lack_files(self._timeline, self._log.load()):", "if False:", LISTED),
     _in("read/table_snapshot.py", "the metadata table may be newer than the timeline",
         "or not is_ahead(metadata, loaded):", "or True:", INDEXED),

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.ingest.message_formats.avro_messages import AvroDecoder, AvroFormat
-from pyhudi.ingest.message_formats.connect_wrapper import payloads
 from pyhudi.ingest.message_formats.debezium_images import envelope_schema, rows_of_changes
 from pyhudi.ingest.message_formats.json_messages import JsonDecoder, JsonFormat
 from pyhudi.ingest.message_formats.message_format import (
@@ -21,6 +20,13 @@ from pyhudi.ingest.message_formats.message_format import (
 )
 
 _DATE: Final = "io.debezium.time.Date"
+_START: Final = b'{"schema":'
+_NEXT: Final = ',"payload":'
+_END: Final = b"}"
+_NAME: Final = b'"payload"'
+_NAMES: Final = frozenset({"schema", "payload"})
+_TRIED: Final = 8
+"""Messages whose schema is looked for before all are parsed one by one."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class _JsonChanges:
         self._changes = changes
 
     def decode(self, values: pa.Array) -> DecodedMessages:
-        texts = payloads(values)
+        texts = _payloads(values)
         tombstones = pc.equal(texts, b"null")
         if not pc.any(tombstones).as_py():
             return self._changes.decode(texts)
@@ -93,3 +99,64 @@ def _with_dates(node: Any) -> Any:
     nested = {name: _with_dates(node[name]) for name in ("type", "fields", "items", "values")
               if isinstance(node.get(name), dict | list)}  # fmt: skip
     return {**node, **nested}
+
+
+def _payloads(values: pa.Array) -> pa.Array:
+    """The payloads of JSON messages of Kafka Connect with `schemas.enable`:
+    `{"schema":{...},"payload":...}`.
+
+    values: binary, without nulls.  The text of each payload, `null` too; messages without the
+    wrapper unchanged.  Messages of one version of a table have the same schema, so its text is
+    parsed once.
+    """
+    wrapped = pc.match_substring(values, _NAME).to_numpy(zero_copy_only=False)
+    if not wrapped.any():
+        return values
+    rest = np.flatnonzero(wrapped)
+    parts, places = [values.filter(pa.array(~wrapped))], [np.flatnonzero(~wrapped)]
+    while len(rest):
+        left = values.take(pa.array(rest))
+        prefix = _common_prefix(left)
+        if prefix is None:
+            texts = [_payload(value) for value in left.to_pylist()]
+            parts.append(pa.array(texts, pa.binary()))
+            places.append(rest)
+            break
+        whole = pc.and_(pc.starts_with(left, prefix), pc.ends_with(left, _END))
+        parts.append(pc.binary_slice(left.filter(whole), len(prefix), -1))
+        chosen = whole.to_numpy(zero_copy_only=False)
+        places.append(rest[chosen])
+        rest = rest[~chosen]
+    order = np.argsort(np.concatenate(places))
+    return pa.concat_arrays(parts).take(pa.array(order))
+
+
+def _common_prefix(values: pa.Array) -> bytes | None:
+    """That of one of the first messages; None if they have another form."""
+    first = values.slice(0, _TRIED).to_pylist()
+    return next((found for value in first if (found := _prefix(value)) is not None), None)
+
+
+def _prefix(value: bytes) -> bytes | None:
+    """The text before the payload; None for a message in another form."""
+    if not value.startswith(_START):
+        return None
+    try:
+        text = value.decode()
+        _, end = json.JSONDecoder().raw_decode(text, len(_START))
+    except ValueError:
+        return None
+    if not text.startswith(_NEXT, end) or not value.endswith(_END):
+        return None
+    return text[: end + len(_NEXT)].encode()
+
+
+def _payload(value: bytes) -> bytes:
+    """Of a message in any form."""
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return value
+    if not isinstance(found, dict) or "payload" not in found or not found.keys() <= _NAMES:
+        return value
+    return json.dumps(found["payload"]).encode()

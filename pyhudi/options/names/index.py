@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.indexes import BucketEngine, Growth, IndexKind
-from pyhudi.options.names.hbase import ROWS as HBASE_ROWS
 from pyhudi.options.option_row import Row, honoured
-from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, count, number, words
+from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, count, duration, number, words
 
 _INDEXES: Final = {
     **{kind.option: kind for kind in IndexKind},
@@ -15,8 +14,42 @@ _INDEXES: Final = {
     "RECORD": IndexKind.RECORD,
 }
 
+_STORE: Final = "write.index_rules.hbase"
+
+_HBASE: Final[tuple[Row, ...]] = (
+    honoured("hoodie.index.hbase.table", TEXT, f"{_STORE}.table"),
+    honoured(
+        "pyhudi.index.hbase.gateway", TEXT, f"{_STORE}.gateway",
+        "host:port of HBase's Thrift gateway; zkquorum's first host, port 9090, where it is not "
+        "given",
+    ),
+    honoured(
+        "pyhudi.index.hbase.region.servers", count(1), f"{_STORE}.server_count",
+        "number of region servers of the table; the gateway does not report it",
+    ),
+    honoured(
+        "hoodie.index.hbase.zkquorum", TEXT, f"{_STORE}.quorum",
+        "its first host is the default gateway",
+    ),
+    honoured("hoodie.index.hbase.get.batch.size", count(1), f"{_STORE}.get_batch"),
+    honoured("hoodie.index.hbase.put.batch.size", count(1), f"{_STORE}.put_batch"),
+    honoured("hoodie.index.hbase.sleep.ms.for.get.batch", count(0), f"{_STORE}.gets_wait_ms"),
+    honoured("hoodie.index.hbase.sleep.ms.for.put.batch", count(0), f"{_STORE}.puts_wait_ms"),
+    honoured(
+        "hoodie.index.hbase.max.qps.per.region.server", count(1), f"{_STORE}.qps_per_server",
+        "rows written per second; default: unlimited",
+    ),
+    honoured("hoodie.index.hbase.qps.fraction", number(1e-6, 1.0), f"{_STORE}.qps_fraction"),
+    honoured(
+        "hoodie.index.hbase.zk.connection_timeout_ms", duration("ms"), f"{_STORE}.connect_seconds",
+        "for an answer of the gateway",
+    ),
+    honoured("hoodie.hbase.index.update.partition.path", FLAG, f"{_STORE}.moves"),
+    honoured("hoodie.index.hbase.rollback.sync", FLAG, f"{_STORE}.rollback_sync"),
+)  # fmt: skip
+
 ROWS: Final[tuple[Row, ...]] = (
-    *HBASE_ROWS,
+    *_HBASE,
     honoured(
         "hoodie.index.type",
         choice(_INDEXES, allowed=", ".join(kind.option for kind in IndexKind)),

@@ -45,10 +45,12 @@ from pyhudi.read.predicate import (
     both,
     literal,
 )
+from pyhudi.read.scan_tasks import Older, ReadTask
+from pyhudi.read.snapshot_availability import check_not_expired
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import COMMIT_TIME, FileGroupId, InstantTime, Position
-from pyhudi.table.file_group_view import DataFile, FileSlice, Visibility
+from pyhudi.table.file_group_view import DataFile, FileSlice, TableView, Visibility
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMMITS, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
@@ -326,10 +328,44 @@ def _is_determined_by_range(rules: MergeRules) -> bool:
     return not rules.tombstones and rules.keeps is Keeps.NULLS
 
 
+def against_before(
+    state: TableState, window: ChangeWindow, tasks: Sequence[ReadTask]
+) -> list[ReadTask]:
+    """The tasks, each with the slices that stored its keys at the start of the window.
+
+    A group that existed then is compared with its earlier state; a newer one with the groups of its
+    partition that the window's commits replaced.  state: the current one.  Raises
+    SnapshotExpiredError where those slices have been cleaned.
+    """
+    partitions = sorted({task.slice.partition for task in tasks})
+    moment, limit = window.state.until(window.since)
+    view = moment.view(partitions=partitions, limit=limit)
+    groups = frozenset({task.slice.group for task in tasks} | window.replaced)
+    check_not_expired(state, moment, view, limit, groups=groups)
+    found = []
+    for task in tasks:
+        slices = _before(view, task.slice.group, window.replaced)
+        found.append(replace(task, older=Older(slices, view.visibility)) if slices else task)
+    return found
+
+
+def _before(
+    view: TableView, group: FileGroupId, replaced: frozenset[FileGroupId]
+) -> tuple[FileSlice, ...]:
+    file_group = view.groups.get(group)
+    groups = [file_group] if file_group is not None else [
+        view.groups[other]
+        for other in sorted(replaced)
+        if other.partition == group.partition and other in view.groups
+    ]  # fmt: skip
+    return tuple(s for g in groups if (s := g.latest()) is not None)
+
+
 __all__ = [
     "ChangeRange",
     "ChangeWindow",
     "HollowCommitPolicy",
+    "against_before",
     "commits_between",
     "open_window",
     "range_filter",

@@ -5,7 +5,7 @@ record index    the file groups that contain the requested keys (newest snapshot
 secondary       the same for the keys of rows with the requested values of an indexed column
 bloom filters   base files that may contain one of the keys, where there is no record index
 expressions     files whose ranges of a function of a column allow the filter on the function
-column ranges   files whose minimum and maximum values allow the filter
+column ranges   files, and before them partitions, whose minimum and maximum values allow the filter
 
 A slice with logs is skipped only if none of its files can contain such a row, and only where each
 row of the result is a row of one file.  Slices that cannot be decided are read.
@@ -27,10 +27,16 @@ import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableError
 from pyhudi.metadata.expression_index.time_zones import in_any_zone
-from pyhudi.metadata.file_stats.collect import may_contain, read_ranges
+from pyhudi.metadata.file_stats.collect import may_contain, read_partition_ranges, read_ranges
 from pyhudi.metadata.file_stats.ranges import ColumnRanges, hull
 from pyhudi.metadata.file_stats.records import FileName
-from pyhudi.metadata.payloads import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX, MetadataPartition
+from pyhudi.metadata.payloads import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    MetadataPartition,
+)
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.by_partition import is_partitioned_record_index
 from pyhudi.read.predicate import And, Call, Column, IsNull, IsValid, Node, Or, Predicate
@@ -351,3 +357,29 @@ def _one_within(operator: str, value: pa.Scalar, low: pa.Array, high: pa.Array) 
         case _:
             return np.ones(len(low), np.bool_)  # an unequal value may lie between the bounds
     return tested.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def possible_partitions(
+    state: TableState, partitions: Sequence[str], request: SkippingRequest
+) -> list[bool]:
+    """For each partition, whether a row of it may match.  Reads only the metadata table.
+
+    An entry covers the files of the newest slices, so it is used for the newest snapshot alone, and
+    only where merges take each value from one of the files.
+    """
+    every = [True] * len(partitions)
+    metadata = state.metadata
+    if metadata is None or not request.is_newest or not partitions:
+        return every
+    if not state.rules.takes_stored_values:
+        return every
+    columns = request.stored
+    if not columns or PARTITION_STATS.path not in metadata.partitions_listed:
+        return every
+    try:
+        ranges = read_partition_ranges(metadata, partitions, columns)
+    except (CorruptFileError, FileMissingError, UnsupportedTableError) as broken:
+        _LOG.warning("cannot skip partitions of %s by their statistics: %s", state.fs.url, broken)
+        return every
+    found: list[bool] = can_pass(request.where.tree, ranges, len(partitions)).tolist()
+    return found
