@@ -418,9 +418,9 @@ def test_a_change_to_another_version_than_the_one_that_stopped_loses_no_index(
     began: int, to: int, one_in: int
 ) -> None:
     fs = indexed_table()
-    before, wanted = rows(opened(fs)), clone(fs)
-    opened(wanted).downgrade(to)
-    listed = opened(wanted).config.metadata_partitions
+    before, expected = rows(opened(fs)), clone(fs)
+    opened(expected).downgrade(to)
+    listed = opened(expected).config.metadata_partitions
     resumed = 0
     for stop in every_stop(fs, lambda fs: opened(fs).downgrade(began), one_in=one_in, varies=True):
         if opened(stop.fs).config.version != 9:

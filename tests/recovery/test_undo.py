@@ -62,13 +62,13 @@ def test_rollbacks_in_a_row_leave_every_file_listed_and_no_other(
         table_type=kind, version=version, options={**OPTIONS, **INDEXES[index]},
     )  # fmt: skip
     table.upsert(rows(range(2), 1))
-    wanted = []
+    expected = []
     for ts in range(2, 6):  # new keys create file groups, on which the next commits build
-        wanted.append(values(table))
+        expected.append(values(table))
         table.upsert(rows(range(3 * ts), ts))
-    while wanted:
+    while expected:
         table.rollback(newest(table))
-        assert values(table) == wanted.pop()
+        assert values(table) == expected.pop()
         assert table.metadata.verify().is_healthy, table.metadata.verify()
     table.upsert(rows(range(9), 7))
     assert set(values(table).values()) == {7} and table.metadata.verify().is_healthy
