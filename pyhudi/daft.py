@@ -44,9 +44,9 @@ def read(
     with it pyhudi reads all rows.  Tasks can run on other machines that reach the table.  Raises
     as `open_table` and `Table.scan` do.
     """
-    opened = table if isinstance(table, Table) else open_table(
-        table, storage_options=storage_options
-    )  # fmt: skip
+    opened = (
+        table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
+    )
     scan = opened.scan(where=where, as_of=as_of, mode=mode, with_meta=with_meta).pinned()
     parts = snapshot_parts(scan, native=len(scan.tasks) <= _FILES_MAX, cut=False)
     whole = _files(parts.whole, scan.schema) if parts.whole else None

@@ -62,9 +62,9 @@ def register(
     Raises as `open_table` and `Table.scan` do, and UserError for another reader.
     """
     by_engine = is_native(reader)
-    opened = table if isinstance(table, Table) else open_table(
-        table, storage_options=storage_options
-    )  # fmt: skip
+    opened = (
+        table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
+    )
     scan = opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned()
     view = opened.config.name if name is None else name
     parts = _parts(context, scan) if by_engine else snapshot_parts(scan, native=False)

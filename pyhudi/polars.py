@@ -58,9 +58,9 @@ def scan(
     query runs.  Raises as `open_table` and `Table.scan` do, and UserError for another reader.
     """
     by_engine = is_native(reader)
-    opened = table if isinstance(table, Table) else open_table(
-        table, storage_options=storage_options
-    )  # fmt: skip
+    opened = (
+        table if isinstance(table, Table) else open_table(table, storage_options=storage_options)
+    )
     scan = opened.scan(as_of=as_of, mode=mode, with_meta=with_meta).pinned()
     return _lazy_frame(scan, native=by_engine and len(scan.tasks) <= SCANNED_FILES_MAX)
 

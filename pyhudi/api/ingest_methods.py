@@ -89,9 +89,10 @@ class IngestVerbs:
         """
         if operation not in _OPERATIONS:
             raise UserError(
-                "unknown operation of an ingest", operation=operation,
+                "unknown operation of an ingest",
+                operation=operation,
                 hint="use " + ", ".join(_OPERATIONS),
-            )  # fmt: skip
+            )
         advance = SourceAdvance(after, checkpoint, reset_key, ignore_key)
         incoming = self._incoming(rows)
         if not skip_existing:
@@ -101,9 +102,10 @@ class IngestVerbs:
             )
         if operation != "insert":
             raise UserError(
-                "rows with existing keys are skipped by inserts only", operation=operation,
+                "rows with existing keys are skipped by inserts only",
+                operation=operation,
                 hint="use the operation insert, or upsert without skip_existing",
-            )  # fmt: skip
+            )
         schema = self._schema_of_skipping(incoming.schema)
         return self._write(
             Operation.UPSERT,
@@ -188,6 +190,7 @@ class IngestVerbs:
         if others:
             raise SchemaError(
                 "skipping rows with existing keys cannot add columns to the table",
-                columns=", ".join(others), hint="drop the columns, or add them by one upsert",
-            )  # fmt: skip
+                columns=", ".join(others),
+                hint="drop the columns, or add them by one upsert",
+            )
         return schema

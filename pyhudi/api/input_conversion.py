@@ -105,9 +105,10 @@ def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
     names: tuple[Any, ...] = tuple(columns) if several else (columns,)
     if any(not isinstance(name, str) for name in names):
         raise UserError(
-            "names must be a string or a sequence of strings", given=repr(columns)[:80],
+            "names must be a string or a sequence of strings",
+            given=repr(columns)[:80],
             hint='pass "city" or ["city", "day"]',
-        )  # fmt: skip
+        )
     return names
 
 

@@ -107,9 +107,10 @@ def with_version(options: Options, version: int | None) -> Options:
         return options
     if version not in CREATABLE_VERSIONS or isinstance(version, bool):
         raise UserError(
-            "unsupported version of a new table", version=repr(version)[:80],
+            "unsupported version of a new table",
+            version=repr(version)[:80],
             hint=f"use one of {', '.join(map(str, CREATABLE_VERSIONS))}",
-        )  # fmt: skip
+        )
     if options.table.version not in (None, version):
         raise OptionError(
             "option conflicts with the argument version", option=_VERSION,
@@ -156,9 +157,10 @@ def check_function(function: MergeFunction | None, config: TableConfig) -> None:
 
 def _of_a_read(option: str) -> OptionError:
     return OptionError(
-        "the option applies to a single read", option=option,
+        "the option applies to a single read",
+        option=option,
         hint="pass as_of, mode or since to scan() or changes()",
-    )  # fmt: skip
+    )
 
 
 def _same(option: str, given: object, stored: object) -> None:

@@ -105,9 +105,10 @@ def _arguments(function: str, inner: str) -> dict[str, Any]:
             name, value = (*parameters, "")[min(number, len(parameters))], argument
         if name not in parameters or name in found:
             raise UserError(
-                "unknown or repeated argument", call=f"{function}{inner}",
+                "unknown or repeated argument",
+                call=f"{function}{inner}",
                 hint=f"{function}({', '.join(parameters)})",
-            )  # fmt: skip
+            )
         found[name] = _constant(value, f"{function}{inner}")
     missing = [name for name in parameters[: _REQUIRED[function]] if found.get(name) is None]
     if missing:

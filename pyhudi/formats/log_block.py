@@ -114,8 +114,9 @@ def _positioned(positions: RecordPositions | None, count: int) -> dict[HeaderKey
     if positions is not None and len(positions.rows) != count:
         raise UserError(
             "a block needs one position for each record",
-            records=count, positions=len(positions.rows),
-        )  # fmt: skip
+            records=count,
+            positions=len(positions.rows),
+        )
     return position_headers(positions)
 
 

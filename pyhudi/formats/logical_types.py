@@ -136,8 +136,9 @@ def check_nested(field: pa.Field) -> None:
         if HUDI_TYPE in (inner.metadata or {}):
             raise SchemaError(
                 "only top-level columns can have a Hudi type, not nested fields",
-                column=path, type=inner.metadata[HUDI_TYPE].decode(errors="replace"),
-            )  # fmt: skip
+                column=path,
+                type=inner.metadata[HUDI_TYPE].decode(errors="replace"),
+            )
 
 
 def _inside(field: pa.Field, path: str) -> list[tuple[str, pa.Field]]:
@@ -233,9 +234,10 @@ def check_unshredded(found: pa.Schema, expected: pa.Schema) -> None:
             continue
         if "typed_value" in _names(found.field(field.name).type):
             raise UnsupportedTableError(
-                "shredded variants cannot be read", column=field.name,
+                "shredded variants cannot be read",
+                column=field.name,
                 hint="write the table with hoodie.parquet.variant.write.shredding.enabled=false",
-            )  # fmt: skip
+            )
 
 
 def packed(rows: pa.Table, schema_json: str) -> pa.Table:

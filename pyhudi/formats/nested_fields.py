@@ -42,9 +42,10 @@ def values_at(rows: pa.Table, name: str) -> pa.ChunkedArray:
         return rows.column(name)
     if type_at(rows.schema, name) is None:
         raise SchemaError(
-            "the rows lack a key or partition column", column=name,
+            "the rows lack a key or partition column",
+            column=name,
             hint=f"they have {', '.join(rows.column_names)}",
-        )  # fmt: skip
+        )
     root, *inner = name.split(".")
     values = rows.column(root)
     for part in inner:

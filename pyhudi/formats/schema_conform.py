@@ -164,8 +164,9 @@ def _as_bytes(array: pa.ListArray, target: pa.DataType, name: str) -> pa.FixedSi
     if numbers.null_count or (lengths != size).any():
         raise SchemaError(
             "a vector contains a null, or its length differs from its column's type",
-            column=name, values=size,
-        )  # fmt: skip
+            column=name,
+            values=size,
+        )
     given = numbers.to_numpy()
     if array.null_count:
         stored = np.zeros((len(array), size), given.dtype)

@@ -86,8 +86,9 @@ def _relabelled(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type == target:
         return array
     if pt.is_struct(target):
-        children = [_relabelled(array.field(n), target.field(n).type)
-                    for n in range(target.num_fields)]  # fmt: skip
+        children = [
+            _relabelled(array.field(n), target.field(n).type) for n in range(target.num_fields)
+        ]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
     if pt.is_list(target):

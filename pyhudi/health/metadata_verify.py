@@ -68,16 +68,18 @@ def check_metadata(
         _check_definitions(inventory)
         if unknown := _not_maintained(inventory):
             yield _broken(
-                METADATA_TABLE, "the table lists metadata partitions that are not maintained",
+                METADATA_TABLE,
+                "the table lists metadata partitions that are not maintained",
                 f"writes are refused; a rebuild drops {', '.join(unknown)}",
-            )  # fmt: skip
+            )
             return
         inner = _metadata_inventory(inventory)
         if inner is None:
             yield _broken(
-                METADATA_TABLE, "the metadata table is listed but is missing",
+                METADATA_TABLE,
+                "the metadata table is listed but is missing",
                 "writes and services are refused, reads list the files",
-            )  # fmt: skip
+            )
             return
         found = [*check_instants(inner), *check_files(inner), *check_present(inner)]
         yield from (_of_metadata(f) for f in found if f.severity is Severity.ERROR)
@@ -88,9 +90,10 @@ def check_metadata(
             is None
         ):
             yield _broken(
-                METADATA_TABLE, "the metadata table lacks a commit",
+                METADATA_TABLE,
+                "the metadata table lacks a commit",
                 "a writer did not update it; readers list the store instead",
-            )  # fmt: skip
+            )
             return
         yield from _check_listing(inventory, metadata)
         yield from _check_facts(inventory, metadata)
@@ -272,10 +275,11 @@ def _check_secondary(
             )
         elif not has_one_text(index, schema):
             yield _secondary(
-                path, "is not verified",
+                path,
+                "is not verified",
                 "writers of version V1 store dates and timestamps in different forms",
                 Severity.INFO,
-            )  # fmt: skip
+            )
         else:
             yield from _wrong_entries(state, index, engine, path)
 

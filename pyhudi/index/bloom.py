@@ -120,9 +120,10 @@ def file_stats_of(metadata: MetadataTable, slices: Iterable[FileSlice]) -> FileS
     if lacking:
         raise IndexNotReadyError(
             "the metadata table lacks partitions that the bloom index requires",
-            path=metadata.data_fs.url, partitions=",".join(sorted(lacking)),
+            path=metadata.data_fs.url,
+            partitions=",".join(sorted(lacking)),
             hint="leave hoodie.bloom.index.use.metadata out to read footers instead",
-        )  # fmt: skip
+        )
     bases = [s.base for s in slices if s.base is not None]
     names = [(base.partition, str(base.name)) for base in bases]
     ranges = read_ranges(metadata, names, {RECORD_KEY: pa.string()}).get(RECORD_KEY)

@@ -169,8 +169,9 @@ def bucket_groups(
         if (group.partition, number) in found:
             raise UserError(
                 "a bucket of the table has several file groups",
-                partition=group.partition, bucket=number,
-            )  # fmt: skip
+                partition=group.partition,
+                bucket=number,
+            )
         found[group.partition, number] = group
     return found
 

@@ -96,13 +96,14 @@ class StatsRequest:
 def _check_partition_stats(config: TableConfig) -> None:
     if not config.layout.index_version:
         raise UnsupportedTableError(
-            "tables of this version have no partition statistics", version=config.version,
+            "tables of this version have no partition statistics",
+            version=config.version,
             hint="upgrade the table to version 8 or 9",
-        )  # fmt: skip
+        )
     if not config.partition_fields:
         raise UserError("a table without partitions cannot have partition statistics")
     if COLUMN_STATS.path not in config.metadata_partitions:
         raise IndexNotReadyError(
             "partition statistics are computed from column statistics",
             hint="create 'column_stats' first",
-        )  # fmt: skip
+        )

@@ -62,9 +62,10 @@ def check_new(state: TableState, name: str) -> None:
         raise UserError("the table has an index of this name", name=name)
     if state.metadata is None:
         raise IndexNotReadyError(
-            "an index needs a metadata table", path=state.fs.url,
+            "an index needs a metadata table",
+            path=state.fs.url,
             hint="run table.metadata.rebuild()",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,10 @@ class RecordRequest:
         check_new(state, RECORD_INDEX.path)
         if is_elastic(state.config):
             raise UserError(
-                "the table has an elastic index instead of a record index", path=state.fs.url,
+                "the table has an elastic index instead of a record index",
+                path=state.fs.url,
                 hint="table.index.rebuild(kind='record') replaces it",
-            )  # fmt: skip
+            )
         if self.partitioned:
             check_partitionable(state.config)
             check_no_secondary(state.fs, state.config)

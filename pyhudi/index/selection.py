@@ -169,10 +169,11 @@ def _check_places(config: TableConfig, kind: IndexKind, stored: IndexKind | None
     other = grows or (lists and stored is None)
     if kind.is_record_index and other and kind.traits.grows != grows:
         raise OptionError(
-            "option conflicts with the kind of the table's record index", option=INDEX_TYPE,
+            "option conflicts with the kind of the table's record index",
+            option=INDEX_TYPE,
             value=kind.option,
             hint="leave it out, or convert the index with table.index.rebuild() and the option",
-        )  # fmt: skip
+        )
 
 
 def no_index(fs: FileSystem) -> IndexNotReadyError:
@@ -204,9 +205,10 @@ def bucket_rule(config: TableConfig, rules: IndexRules) -> BucketRule:
     count = rules.bucket_count or (int(stored) if stored else None)
     if count is None:
         raise OptionError(
-            "the table's properties do not state its number of buckets", option=BUCKET_COUNT,
+            "the table's properties do not state its number of buckets",
+            option=BUCKET_COUNT,
             hint="pass the number that its other writers use",
-        )  # fmt: skip
+        )
     stated = tuple(filter(None, config.properties.get(BUCKET_FIELDS, "").split(",")))
     fields = rules.bucket_fields or stated or config.record_key_fields
     if stored and (count, fields) != (int(stored), stated or config.record_key_fields):

@@ -117,14 +117,16 @@ class BadRowRules:
     def __post_init__(self) -> None:
         if not isinstance(self.bad_rows, ErrorTable) and self.bad_rows not in ("fail", "skip"):
             raise OptionError(
-                "unknown treatment of bad rows", bad_rows=self.bad_rows,
+                "unknown treatment of bad rows",
+                bad_rows=self.bad_rows,
                 hint='use "fail", "skip" or ErrorTable(path)',
-            )  # fmt: skip
+            )
         if (self.rows_max or 0) < 0 or not 0 <= (self.share_max or 0) <= 1:
             raise OptionError(
                 "limits of bad rows are a count and a share from 0 to 1",
-                max_bad_rows=self.rows_max, max_bad_share=self.share_max,
-            )  # fmt: skip
+                max_bad_rows=self.rows_max,
+                max_bad_share=self.share_max,
+            )
 
 
 RowTest = Callable[[pa.Table], object]

@@ -62,9 +62,10 @@ def s3_events_from(properties: Mapping[str, str]) -> RowSource:
     for name in (queue + "fs", incr + "fs.prefix"):
         if properties.get(name, "s3").lower().removesuffix("://") not in ("s3", "s3a", "s3n"):
             raise OptionError(
-                "a queue of S3 names objects of S3", option=f"hoodie.streamer.{name}",
+                "a queue of S3 names objects of S3",
+                option=f"hoodie.streamer.{name}",
                 value=properties[name],
-            )  # fmt: skip
+            )
 
     def of(name: str, other: str = "", default: str = "") -> str:
         return (properties.get(cloud + name) or properties.get(incr + other) or default).strip()

@@ -62,7 +62,7 @@ def needed(properties: Mapping[str, str], name: str, *, of: str) -> str:
             f"the source {of} needs a property",
             option=name if is_whole else f"hoodie.streamer.{name}",
             hint="state it in --props or --hoodie-conf",
-        )  # fmt: skip
+        )
     return value
 
 
@@ -114,9 +114,10 @@ def _factory(name: str) -> SourceFactory:
     module, separator, function = place.partition(":")
     if not separator:
         raise OptionError(
-            "unknown source", source=name,
+            "unknown source",
+            source=name,
             hint="use " + ", ".join(source_names()) + ", or module:function",
-        )  # fmt: skip
+        )
     try:
         found: Any = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:

@@ -120,8 +120,9 @@ class Stream:
         if any(limit is not None and limit < 1 for limit in limits):
             raise OptionError(
                 "the limits of a batch must be at least 1",
-                max_rows=self.max_rows, max_bytes=self.max_bytes,
-            )  # fmt: skip
+                max_rows=self.max_rows,
+                max_bytes=self.max_bytes,
+            )
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise OptionError("the time of a batch must be above 0", max_seconds=self.max_seconds)
         _ = self._rules
@@ -331,8 +332,9 @@ class _Run:
                     raise
                 self._state(IngestState.RETRYING, error=str(error), failures=attempt)
                 pause = self.retries.pause(attempt)
-                _LOG.warning("attempt %d failed and is repeated in %.1f s: %s",
-                             attempt, pause, error)  # fmt: skip
+                _LOG.warning(
+                    "attempt %d failed and is repeated in %.1f s: %s", attempt, pause, error
+                )
                 self._wait(time.monotonic() + pause)
                 if self.stop():
                     return None

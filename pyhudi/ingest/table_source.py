@@ -203,11 +203,12 @@ def _commits(
 def _check_present(state: TableState, window: ChangeWindow) -> None:
     if window.commits is None and state.archive.has_commits:
         raise SnapshotExpiredError(
-            "commits after the checkpoint have been archived", since=window.since,
+            "commits after the checkpoint have been archived",
+            since=window.since,
             table=state.config.name,
             hint="reset the checkpoint to start again with the snapshot, and ingest more often "
             "than the table is archived",
-        )  # fmt: skip
+        )
 
 
 def _checked(checkpoint: str | None) -> str:
@@ -215,7 +216,8 @@ def _checked(checkpoint: str | None) -> str:
         return _BEFORE_ALL
     if not checkpoint.isdigit() or (len(checkpoint) not in _DIGITS and checkpoint != _BEFORE_ALL):
         raise UserError(
-            "the table's checkpoint is not one of a table source", checkpoint=checkpoint,
+            "the table's checkpoint is not one of a table source",
+            checkpoint=checkpoint,
             hint="the newest commit was written from another source",
-        )  # fmt: skip
+        )
     return checkpoint

@@ -35,9 +35,10 @@ class SqlTransform:
     def __post_init__(self) -> None:
         if _SOURCE not in self.query:
             raise OptionError(
-                "the query of a transform does not read the batch", query=self.query,
+                "the query of a transform does not read the batch",
+                query=self.query,
                 hint=f"SELECT ... FROM {_SOURCE}",
-            )  # fmt: skip
+            )
 
     def __call__(self, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
         return query_batches(self.query.replace(_SOURCE, _VIEW), {_VIEW: rows})
@@ -96,8 +97,9 @@ def function_of(place: str) -> Transform:
         ) from None
     if not callable(found):
         raise OptionError(
-            "unknown transform", transform=place,
+            "unknown transform",
+            transform=place,
             hint="use a transformer of Apache Hudi, or module:function",
-        )  # fmt: skip
+        )
     transform: Transform = found
     return transform

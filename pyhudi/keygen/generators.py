@@ -112,8 +112,9 @@ def _returned(column: Any, rows: pa.Table, what: str) -> pa.ChunkedArray:
     if len(column) != rows.num_rows:
         raise UserError(
             f"the function for {what} must return one value for each row",
-            rows=rows.num_rows, values=len(column),
-        )  # fmt: skip
+            rows=rows.num_rows,
+            values=len(column),
+        )
     return column.cast(pa.string())
 
 

@@ -49,9 +49,10 @@ def key_rule(
     fields = config.record_key_fields
     if kind is KeyGeneratorKind.USER_PROVIDED and functions is None:
         raise UnsupportedTableError(
-            "the table uses a custom key generator", key_generator=config.key_generator_name,
+            "the table uses a custom key generator",
+            key_generator=config.key_generator_name,
             hint="open it with key_generator=PythonKeys(...) that makes the same keys and paths",
-        )  # fmt: skip
+        )
     if not fields and (functions is None or functions.keys is None):
         raise UnsupportedTableError("the table's properties do not state its record key columns")
     partitions = config.partition_fields
@@ -129,9 +130,10 @@ def _passed_types(options: Options) -> dict[str, bool]:
     if any(":" in name for name in names):
         return typed_partitions(names)
     raise OptionError(
-        "the table does not state the types of its partition fields", option=PATH_FIELDS,
+        "the table does not state the types of its partition fields",
+        option=PATH_FIELDS,
         hint="pass them with their types, as in `city:SIMPLE,day:TIMESTAMP`",
-    )  # fmt: skip
+    )
 
 
 def _settings(properties: Mapping[str, str], options: Options) -> TimestampSettings:

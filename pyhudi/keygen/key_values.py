@@ -216,10 +216,11 @@ def _fitted(column: Any, name: str, definition: _KeyColumns) -> Any:
         return pa.chunked_array([pa.array(column.to_pylist(), kind)])
     except _FAILURES as error:
         raise UserError(
-            "keys cannot be converted to the type of the key column", column=name,
+            "keys cannot be converted to the type of the key column",
+            column=name,
             type=str(column.type),
             expected=str(kind),
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _only(definition: _KeyColumns) -> str:

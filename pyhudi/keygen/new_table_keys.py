@@ -77,9 +77,7 @@ def partitioned(options: Options, by: PartitionBy) -> tuple[tuple[str, ...], Opt
     if len(parts) == 1 and isinstance(parts[0], TimestampPartition):
         request = replace(options.request, key_generator=KeyGeneratorKind.TIMESTAMP.value)
         return (parts[0].column,), replace(options, request=request)
-    names = tuple(
-        part if isinstance(part, str) else f"{part.column}:TIMESTAMP" for part in parts
-    )  # fmt: skip
+    names = tuple(part if isinstance(part, str) else f"{part.column}:TIMESTAMP" for part in parts)
     return names, options
 
 
@@ -91,9 +89,10 @@ def _parts(by: object) -> tuple[str | TimestampPartition, ...]:
     parts = tuple(part for part in given if isinstance(part, str | TimestampPartition))
     if len(parts) < len(given):
         raise UserError(
-            "partition columns must be given by name", given=repr(by)[:80],
+            "partition columns must be given by name",
+            given=repr(by)[:80],
             hint='pass "city", ["city", "day"] or TimestampPartition objects',
-        )  # fmt: skip
+        )
     return parts
 
 

@@ -33,9 +33,10 @@ def rule_of(
         if stored is not None and bare is not None and stored != bare:
             raise OptionError(
                 "option conflicts with the encoding of the stored keys",
-                option="hoodie.write.complex.keygen.new.encoding", value=bare,
+                option="hoodie.write.complex.keygen.new.encoding",
+                value=bare,
                 hint="leave the option out",
-            )  # fmt: skip
+            )
         bare = bare if stored is None else stored
     return key_rule(state.config, options, functions=functions, bare=bare, with_paths=with_paths)
 
@@ -50,7 +51,7 @@ def stored_keys_are_bare(state: TableState) -> bool | None:
     view = state.view()
     spec = SliceSpec(
         state.schema(), (RECORD_KEY, root_of(name)), merge_rules(state.config), view.visibility
-    )  # fmt: skip
+    )
     slices = sorted(view.latest_slices(), key=lambda s: s.size_bytes)
     for slice_ in slices:
         rows = read_slice(state.fs, slice_, spec=spec).slice(0, 1)

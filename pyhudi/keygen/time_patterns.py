@@ -220,5 +220,6 @@ def zone_of_name(name: str) -> tzinfo:
 def _bad(pattern: str, why: str) -> OptionError:
     return OptionError(
         f"unsupported time format: {why}",
-        option="hoodie.keygen.timebased.*.dateformat", value=pattern,
-    )  # fmt: skip
+        option="hoodie.keygen.timebased.*.dateformat",
+        value=pattern,
+    )

@@ -64,7 +64,7 @@ def time_rule(settings: TimestampSettings) -> TimeRule:
             "the table does not state the format of its timestamp partitions",
             missing=_TYPE if kind is None else _OUTPUT,
             hint="pass the option when opening the table, as its other writers do",
-        )  # fmt: skip
+        )
     formats: tuple[str, ...] = ()
     if kind in _TEXTS:
         if not settings.input_formats:

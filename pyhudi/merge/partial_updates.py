@@ -41,9 +41,10 @@ def partial_rules(rules: MergeRules, *, path: str) -> MergeRules:
     rules merge values, too."""
     if not rules.picks:
         raise UnsupportedTableError(
-            "partial updates are not supported in a table with a payload class", path=path,
+            "partial updates are not supported in a table with a payload class",
+            path=path,
             hint="mode='read_optimized' reads its base files",
-        )  # fmt: skip
+        )
     return replace(rules, keeps=Keeps.ABSENT, beneath=True)
 
 

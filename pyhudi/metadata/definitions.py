@@ -109,8 +109,9 @@ def stats_definition(fs: FileSystem, config: TableConfig) -> StatsDefinition:
     if found is None:
         raise CorruptFileError(
             "the index definitions do not contain the column statistics",
-            path=definitions_path(config), hint=f"run {_REBUILD}",
-        )  # fmt: skip
+            path=definitions_path(config),
+            hint=f"run {_REBUILD}",
+        )
     fields, version = found.get("sourceFields"), found.get("version") or "V1"
     if not isinstance(fields, list) or version not in ("V1", "V2"):
         raise _damaged(config)
@@ -138,9 +139,10 @@ def follow_schema(
     fields = [str(name) for name in found["sourceFields"]]
     room = COLUMNS_MAX - sum(name not in META_COLUMNS for name in fields)
     new = [
-        f.name for f in schema
+        f.name
+        for f in schema
         if f.name in added and f.name not in fields and has_ranges(f.type, known.version)
-    ]  # fmt: skip
+    ]
     if not new[: max(0, room)]:
         return config
     return add_definition(fs, config, {**found, "sourceFields": [*fields, *new[:room]]})
@@ -257,9 +259,10 @@ def _damaged(config: TableConfig) -> CorruptFileError:
             "cannot read the index definitions", path=path, hint=f"run {_REBUILD}"
         )
     return CorruptFileError(
-        "cannot read the index definitions", path=path,
+        "cannot read the index definitions",
+        path=path,
         hint="delete the file; Apache Hudi 1.x then opens more files than necessary",
-    )  # fmt: skip
+    )
 
 
 def columns_to_index(
@@ -279,9 +282,10 @@ def columns_to_index(
     wrong = [c for c in columns if c not in meta and not _has_ranges(types.get(c), version)]
     if wrong:
         raise UserError(
-            "column statistics of this column are not possible", columns=",".join(wrong),
+            "column statistics of this column are not possible",
+            columns=",".join(wrong),
             hint="name columns of the table that are no lists, maps or structs",
-        )  # fmt: skip
+        )
     return [*meta, *dict.fromkeys(c for c in columns if c not in meta)]
 
 

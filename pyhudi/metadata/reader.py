@@ -109,17 +109,19 @@ def check_metadata_exists(fs: FileSystem, config: TableConfig) -> None:
 def outdated_metadata(fs: FileSystem) -> IndexNotReadyError:
     """The error of a change to a table whose metadata table lacks a commit."""
     return IndexNotReadyError(
-        "the metadata table lacks a commit of the table", path=fs.url,
+        "the metadata table lacks a commit of the table",
+        path=fs.url,
         hint="run table.metadata.rebuild() or pyhudi metadata rebuild",
-    )  # fmt: skip
+    )
 
 
 def missing_metadata(fs: FileSystem) -> IndexNotReadyError:
     """The error of a change to a table whose metadata table is listed but does not exist."""
     return index_not_ready(
-        fs, "the metadata table is listed in the properties but does not exist",
+        fs,
+        "the metadata table is listed in the properties but does not exist",
         "run table.metadata.rebuild() or pyhudi metadata rebuild",
-    )  # fmt: skip
+    )
 
 
 def has_commits(data: Timeline, log: TimelineLog, own: Timeline) -> bool:

@@ -52,7 +52,8 @@ def check_empty(fs: FileSystem) -> None:
     others = [name for name in names if not name.startswith((".", "_"))]
     if others and HOODIE not in names:
         raise UserError(
-            "the folder of the new table holds other files", path=fs.url,
+            "the folder of the new table holds other files",
+            path=fs.url,
             files=", ".join(sorted(others)[:3]),
             hint="choose another path, or create_table(..., other_files=True)",
-        )  # fmt: skip
+        )

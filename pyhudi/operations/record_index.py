@@ -96,9 +96,10 @@ def check_repairable(state: TableState) -> None:
     """Raise UnsupportedTableError for an index by partition: a rebuild repairs it."""
     if is_partitioned_record_index(state.fs, state.config):
         raise UnsupportedTableError(
-            "a record index by partition cannot be repaired entry by entry", path=state.fs.url,
+            "a record index by partition cannot be repaired entry by entry",
+            path=state.fs.url,
             hint="run table.index.rebuild()",
-        )  # fmt: skip
+        )
 
 
 def plan_repair(state: TableState, engine: Engine) -> IndexRepair:

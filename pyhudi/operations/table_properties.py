@@ -64,9 +64,10 @@ def _check(changes: Mapping[str, str | None]) -> None:
     for name, value in changes.items():
         if not name.strip() or (name.startswith(_RESERVED) and name not in _CHANGEABLE):
             raise UserError(
-                "the property cannot be changed", property=name,
+                "the property cannot be changed",
+                property=name,
                 hint=f"changeable: {', '.join(sorted(_CHANGEABLE))}, and names without hoodie.",
-            )  # fmt: skip
+            )
         if name == _NAME and not (value or "").strip():
             raise UserError("a table needs a name", property=name)
 

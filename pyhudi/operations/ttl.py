@@ -88,9 +88,10 @@ def expire(fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool) -
     """
     if options.services.expiry.days <= 0:
         raise OptionError(
-            "the retention time of partitions is not set", value=options.services.expiry.days,
+            "the retention time of partitions is not set",
+            value=options.services.expiry.days,
             option="hoodie.partition.ttl.strategy.days.retain",
-        )  # fmt: skip
+        )
     choice = _Choice(options.services.expiry)
     request = WriteRequest(
         Operation.DELETE_PARTITION, NoRows(), options, engine, dry_run, chooses=choice

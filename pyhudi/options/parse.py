@@ -28,9 +28,10 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
     """
     if not isinstance(given, Mapping | None) or any(not isinstance(n, str) for n in given or ()):
         raise OptionError(
-            "options must map hoodie.* names to values", type=type(given).__name__,
+            "options must map hoodie.* names to values",
+            type=type(given).__name__,
             hint='pass a dict, such as {"hoodie.parquet.max.file.size": "64mb"}',
-        )  # fmt: skip
+        )
     texts = {name: _text(value) for name, value in (given or {}).items()}
     prefix = texts.get("hoodie.datasource.write.commitmeta.key.prefix", "_")
     settings: dict[str, Any] = {}

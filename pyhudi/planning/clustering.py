@@ -99,9 +99,10 @@ def chosen_partitions(listed: Sequence[str], choice: PartitionChoice, *, hour: i
             pattern = re.compile(choice.pattern)
         except re.error as error:
             raise OptionError(
-                "not a regular expression", value=choice.pattern,
+                "not a regular expression",
+                value=choice.pattern,
                 option="hoodie.clustering.plan.strategy.partition.regex.pattern",
-            ) from error  # fmt: skip
+            ) from error
         found = [path for path in found if pattern.fullmatch(path)]
     match choice.mode:
         case PartitionMode.NONE:

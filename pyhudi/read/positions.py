@@ -90,9 +90,10 @@ def pinned_pending(fs: FileSystem, name: str) -> tuple[Instant, ...]:
         facts = json.loads(fs.read(f"{HOLDS}/{name}"))
     except (FileMissingError, ValueError):
         raise UserError(
-            "the snapshot is not pinned any more", as_of=name,
+            "the snapshot is not pinned any more",
+            as_of=name,
             hint="read while the pin exists: table.pinned_snapshots() lists them",
-        ) from None  # fmt: skip
+        ) from None
     return pending_of(facts)
 
 

@@ -47,9 +47,10 @@ def check_reached(
     if times and not reached:
         raise UserError(
             "the table has no commit at or before this time",
-            as_of=limit or (moment.past and moment.past.position), first_commit=min(times),
+            as_of=limit or (moment.past and moment.past.position),
+            first_commit=min(times),
             hint="times without a zone are in the table's time zone",
-        )  # fmt: skip
+        )
 
 
 def check_not_expired(

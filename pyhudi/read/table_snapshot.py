@@ -114,9 +114,10 @@ class TableState:
     def _trusted(self) -> MetadataTable:
         if self.metadata is None:
             raise index_not_ready(
-                self.fs, "the table has no record index that can be trusted",
+                self.fs,
+                "the table has no record index that can be trusted",
                 "scan(where=...) finds rows without one",
-            )  # fmt: skip
+            )
         return self.metadata
 
     def schema(self, *, limit: InstantTime | None = None) -> pa.Schema:

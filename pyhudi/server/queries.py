@@ -131,9 +131,10 @@ class Queries:
             if rows > self.limits.result_rows or size > self.limits.result_bytes:
                 raise UserError(
                     "the result is larger than the server allows",
-                    rows=self.limits.result_rows, bytes=self.limits.result_bytes,
+                    rows=self.limits.result_rows,
+                    bytes=self.limits.result_bytes,
                     hint="select fewer rows or columns",
-                )  # fmt: skip
+                )
             yield from _divided(batch)
 
     def _relation(

@@ -53,9 +53,10 @@ class QueryPool:
             self._setup = pickle.dumps(({n.lower(): t for n, t in tables.items()}, limits))
         except (pickle.PicklingError, AttributeError, TypeError) as local:
             raise UserError(
-                "a table cannot be sent to the processes that run queries", reason=str(local),
+                "a table cannot be sent to the processes that run queries",
+                reason=str(local),
                 hint="define its functions in a module",
-            ) from local  # fmt: skip
+            ) from local
         self._idle.append(_Process(self._setup))
 
     def close(self) -> None:

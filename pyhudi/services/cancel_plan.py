@@ -97,5 +97,6 @@ def _check_no_logs_on_top(
         if write.time > pending.time:
             raise WriteConflictError(
                 "a pending write may create log files that depend on the plan",
-                instant=write.time, hint="retry after the write has ended",
-            )  # fmt: skip
+                instant=write.time,
+                hint="retry after the write has ended",
+            )

@@ -171,9 +171,10 @@ def _selected(listed: list[str], rules: ServiceOptions) -> list[str]:
         pattern = re.compile(rules.clean_pattern)
     except re.error as error:
         raise OptionError(
-            "not a regular expression", value=rules.clean_pattern,
+            "not a regular expression",
+            value=rules.clean_pattern,
             option="hoodie.clean.partition.filter.regex",
-        ) from error  # fmt: skip
+        ) from error
     return [path for path in listed if pattern.fullmatch(path)]
 
 

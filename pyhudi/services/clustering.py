@@ -128,7 +128,7 @@ def propose_clustering(state: TableState, options: Options) -> ClusteringInput:
         raise UserError(
             "file groups of a simple bucket index depend on the keys and cannot be clustered",
             path=state.fs.url,
-        )  # fmt: skip
+        )
     settings = options.services.clustering
     check_sortable(settings.sort_columns, state.schema(), option=SORT_COLUMNS)
     hour = system_clock().astimezone(state.zone).hour

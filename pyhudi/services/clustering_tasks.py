@@ -303,9 +303,10 @@ def write_moves(task: MoveTask) -> WriteStat | None:
         return None
     at = pa.array(np.repeat(np.arange(len(counts), dtype=np.int32), counts))
     groups = [group for _, group in task.moved]
-    paths, ids = (pa.array(names, pa.string()) for names in (
-        [group.partition for group in groups], [group.file_id for group in groups]
-    ))  # fmt: skip
+    paths, ids = (
+        pa.array(names, pa.string())
+        for names in ([group.partition for group in groups], [group.file_id for group in groups])
+    )
     return write_shard(
         task.fs,
         task.target,

@@ -108,9 +108,10 @@ def propose_compaction(state: TableState, options: Options) -> list[FileSlice]:
     """The slices that a new plan would merge.  Raises UserError for a copy-on-write table."""
     if not state.config.is_merge_on_read:
         raise UserError(
-            "a copy-on-write table has no logs to compact", path=state.fs.url,
+            "a copy-on-write table has no logs to compact",
+            path=state.fs.url,
             hint="table.cluster() merges small files",
-        )  # fmt: skip
+        )
     today = system_clock().astimezone(state.zone).date()
     chosen = compactable(state.view(), options.services.compaction, today=today)
     if isinstance(state.listing, TrustedListing):

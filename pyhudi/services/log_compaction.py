@@ -77,9 +77,10 @@ def propose_log_compaction(state: TableState, options: Options) -> Proposal:
     """
     if not state.config.is_merge_on_read:
         raise UserError(
-            "a copy-on-write table has no logs to compact", path=state.fs.url,
+            "a copy-on-write table has no logs to compact",
+            path=state.fs.url,
             hint="table.cluster() merges small files",
-        )  # fmt: skip
+        )
     if not state.rules.is_plain:
         note = "the merge rules of this table need base files, which log compaction does not read"
         return Proposal((), (note,))

@@ -80,9 +80,10 @@ def _planned(
     commit = _commit_at(timeline, instant)
     if any(i.time == commit.time for i in timeline.where({Action.SAVEPOINT}, State.COMPLETED)):
         raise UserError(
-            "this commit already has a savepoint", instant=commit.time,
+            "this commit already has a savepoint",
+            instant=commit.time,
             hint="delete it first to change its comment",
-        )  # fmt: skip
+        )
     moment, limit = moment_at(state, commit.time)
     view = moment.view(limit=limit)
     check_not_expired(state, moment, view, limit)

@@ -141,9 +141,10 @@ def translation(text: str) -> PyhudiError | None:
     lost = _WORKER_LOST.search(text)
     if lost is not None:
         return WorkerLostError(
-            "the workers of a Spark job ended by themselves", reason=lost.group(0),
+            "the workers of a Spark job ended by themselves",
+            reason=lost.group(0),
             hint="look for processes that were killed, often for lack of memory, and run it again",
-        )  # fmt: skip
+        )
     return None
 
 

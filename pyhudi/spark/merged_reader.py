@@ -87,9 +87,10 @@ def bitmaps(rows: Longs, name: str, salt: str) -> pa.RecordBatch:
     count = 1 << (_STRETCH_BITS - 6)
     offsets = pa.array(np.arange(len(stretches) + 1, dtype=np.int32) * count)
     lists = pa.ListArray.from_arrays(
-        offsets, pa.array(words.reshape(-1).view("<i8")),
+        offsets,
+        pa.array(words.reshape(-1).view("<i8")),
         type=pa.list_(pa.field("element", pa.int64())),
-    )  # fmt: skip
+    )
     numbers = pa.array(stretches + file_number(name, salt), pa.int64())
     return pa.record_batch([numbers, lists], names=[BITMAP, WORDS])
 

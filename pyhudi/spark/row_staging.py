@@ -79,9 +79,10 @@ class SparkKeys:
         absent = [name for name in names if type_at(schema, name) is None]
         if absent:
             raise SchemaError(
-                "key columns are missing in the rows to delete", columns=", ".join(absent),
+                "key columns are missing in the rows to delete",
+                columns=", ".join(absent),
                 schema=", ".join(self.frame.columns),
-            )  # fmt: skip
+            )
         work = StageWork(replace(plan, rule=self.rule), staging, self.has_partition_columns)
         return _staged(requested, TaskOrder(stage_keys, work))
 

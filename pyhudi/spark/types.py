@@ -179,6 +179,7 @@ def check_types(stored: pa.Schema, schema: sql.StructType) -> None:
     ]
     if wrong:
         raise SchemaError(
-            "the given schema does not match the table", columns="; ".join(wrong),
+            "the given schema does not match the table",
+            columns="; ".join(wrong),
             hint="omit schema(), or cast afterwards",
-        )  # fmt: skip
+        )

@@ -48,10 +48,11 @@ def connect(host: str, port: int, *, timeout_millis: int = _TIMEOUT_MILLIS) -> A
         return thrift.TClient(service, protocol.get_protocol(buffered))
     except (thrift.TException, OSError) as error:
         raise CatalogError(
-            "the Hive Metastore cannot be reached", catalog=f"thrift://{host}:{port}",
+            "the Hive Metastore cannot be reached",
+            catalog=f"thrift://{host}:{port}",
             reason=getattr(error, "message", None) or str(error),
             hint="check that it runs, and its address in the options",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def connect_any(

@@ -124,9 +124,10 @@ class ObjectStoreFileSystem:
         checked(path)
         if _CONTROL.search(path):
             raise UserError(
-                "names in object stores must not contain control characters", path=path,
+                "names in object stores must not contain control characters",
+                path=path,
                 hint="set hoodie.datasource.write.partitionpath.urlencode when creating the table",
-            )  # fmt: skip
+            )
         return f"{self._root}/{path}" if self._root and path else path or self._root
 
     def _file(self, path: str) -> str:
@@ -258,9 +259,10 @@ class ObjectStoreFileSystem:
                 return found == token
             time.sleep(_PAUSE_SECONDS * 2**attempt)
         raise StorageError(
-            "the store does not report who created an object", path=f"{self._url}/{path}",
+            "the store does not report who created an object",
+            path=f"{self._url}/{path}",
             retryable=True,
-        )  # fmt: skip
+        )
 
     def _attempt_at(self, path: str, name: str) -> str | None:
         """The token of the put that made an object; empty without token, None without object."""

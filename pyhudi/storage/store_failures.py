@@ -54,9 +54,10 @@ def _seconds(value: Any) -> float:
     found = math.nan if text is None else float(text[1]) / (1000 if text[2] == "ms" else 1)
     if not 0 < found <= 86_400:
         raise UserError(
-            "retry_timeout must be a number of seconds above zero", retry_timeout=value,
+            "retry_timeout must be a number of seconds above zero",
+            retry_timeout=value,
             hint='such as 30 or "30s"',
-        )  # fmt: skip
+        )
     return found
 
 
@@ -74,10 +75,11 @@ def failure(error: BaseException, place: str, *, retryable: bool) -> StorageErro
     found = _URL.search(text)
     if _METADATA_SERVICE.search(line):
         return StorageError(
-            "no credentials found for the object store", path=place,
+            "no credentials found for the object store",
+            path=place,
             hint="pass access_key_id and secret_access_key (or skip_signature=True for a public"
             " bucket) in storage_options, or set them in the environment",
-        )  # fmt: skip
+        )
     if found is not None and _NO_ANSWER.search(text):
         return StorageError(
             "the object store does not answer", path=place, endpoint=found[1], reason=line,
@@ -100,9 +102,10 @@ def no_bucket(url: str) -> StorageError:
     """url: of a folder in the bucket."""
     scheme, _, rest = url.partition("://")
     return StorageError(
-        "the bucket does not exist", path=f"{scheme}://{rest.partition('/')[0]}",
+        "the bucket does not exist",
+        path=f"{scheme}://{rest.partition('/')[0]}",
         hint="create it, or check its name, the region and the endpoint",
-    )  # fmt: skip
+    )
 
 
 _PERMISSIONS: Final = {
@@ -205,8 +208,9 @@ class _Waiting:
                     warned.add(number)
                     _LOG.warning(
                         "the object store has not answered for %.0f s, still trying: %s",
-                        now - began, place,
-                    )  # fmt: skip
+                        now - began,
+                        place,
+                    )
 
 
 _waiting: Final = _Waiting()

@@ -31,9 +31,10 @@ def locate(
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(text, str):
         raise UserError(
-            "the path of a table must be text or a path object", type=type(text).__name__,
+            "the path of a table must be text or a path object",
+            type=type(text).__name__,
             hint="pass a local path or a URL such as s3://bucket/table",
-        )  # fmt: skip
+        )
     _check_options(storage_options)
     if not text:
         raise UserError("the path of a table must not be empty")
@@ -59,6 +60,7 @@ def _check_options(given: Mapping[str, Any] | None) -> None:
     is_mapping = isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
     if given is not None and not is_mapping:
         raise UserError(
-            "storage_options must map names to values", type=type(given).__name__,
+            "storage_options must map names to values",
+            type=type(given).__name__,
             hint='pass a dict, such as {"endpoint": "http://127.0.0.1:9000"}',
-        )  # fmt: skip
+        )

@@ -118,9 +118,10 @@ def completed_commit(fs: FileSystem, instant: str) -> CommitFacts:
         if old.time == instant:
             return CommitFacts(old.time, old.action, old.completed_at, old.metadata)
     raise UserError(
-        "the table has no completed commit at this instant", instant=instant,
+        "the table has no completed commit at this instant",
+        instant=instant,
         hint="table.timeline and table.archived_timeline list the instants",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,10 @@ def service_plan(fs: FileSystem, kind: PlanKind, instant: str) -> PlanFacts:
         if plan.instant == instant:
             return plan
     raise UserError(
-        f"the active timeline has no {kind.value} at this instant", instant=instant,
+        f"the active timeline has no {kind.value} at this instant",
+        instant=instant,
         hint=f"`pyhudi {kind.value} list` lists them",
-    )  # fmt: skip
+    )
 
 
 def _compactions(log: TimelineLog) -> Iterator[PlanFacts]:

@@ -75,7 +75,7 @@ _WRITE_STAT: Final = record(
     *_fields("long", "totalLogFilesCompacted", "totalLogReadTimeMs", "totalLogSizeCompacted"),
     *_fields("string", "tempPath"),
     *_fields("long", "numUpdates"),
-)  # fmt: skip
+)
 
 
 def _commit(name: str, stat: Any, *more: tuple[Any, ...]) -> dict[str, Any]:

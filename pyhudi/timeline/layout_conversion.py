@@ -88,9 +88,10 @@ def converted_content(instant: Instant, content: bytes, target: TableLayout, *, 
     if not content.strip():
         if instant.is_completed:
             raise CorruptFileError(
-                "the file of a completed commit is empty", path=path,
+                "the file of a completed commit is empty",
+                path=path,
                 hint="run table.doctor() to list possible repairs",
-            )  # fmt: skip
+            )
         return b""
     is_avro = content.startswith(b"Obj\x01")
     if is_avro == (target.commit_encoding is CommitEncoding.AVRO):

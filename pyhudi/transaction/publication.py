@@ -72,9 +72,10 @@ def publish_instant(
 
 def _rolled_back(mine: Instant) -> LockError:
     return LockError(
-        "the table's lock was lost while publishing the commit", instant=mine.time,
+        "the table's lock was lost while publishing the commit",
+        instant=mine.time,
         hint="another writer rolled it back; write again",
-    )  # fmt: skip
+    )
 
 
 def _outcome(

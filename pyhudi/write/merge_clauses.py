@@ -75,8 +75,9 @@ def source_schema(source: pa.Schema, table: pa.Schema, config: TableConfig) -> p
     if missing:
         raise UserError(
             "the rows to merge lack columns of the record key or the partition",
-            columns=", ".join(missing), hint="a merge matches rows by the table's record keys",
-        )  # fmt: skip
+            columns=", ".join(missing),
+            hint="a merge matches rows by the table's record keys",
+        )
     known = set(table.names)
     return pa.schema([table.field(f.name) if f.name in known else f for f in plain_schema(source)])
 
@@ -120,19 +121,21 @@ def _check_order(clauses: Sequence[Clause]) -> None:
         for clause, later in pairwise(some):
             if clause.where is None:
                 raise UserError(
-                    "a clause of the merge can never apply", clause=later.kind.value,
+                    "a clause of the merge can never apply",
+                    clause=later.kind.value,
                     after=clause.kind.value,
                     hint="give the earlier clause a where=, or put it last",
-                )  # fmt: skip
+                )
 
 
 def _check_expression(clause: Clause) -> None:
     if clause.where is not None and not isinstance(clause.where, str | pc.Expression):
         raise UserError(
             "where= of a merge must be SQL text or an Arrow expression",
-            clause=clause.kind.value, type=type(clause.where).__name__,
+            clause=clause.kind.value,
+            type=type(clause.where).__name__,
             hint="such as where=\"source.op = 'D'\"",
-        )  # fmt: skip
+        )
 
 
 def _column(clause: Clause, field: pa.Field, source: pa.Schema, sides: pa.Schema) -> pc.Expression:

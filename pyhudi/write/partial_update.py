@@ -74,9 +74,10 @@ def partial_update(
     config = state.config
     if request.operation is not Operation.UPSERT or request.skip_unchanged:
         raise UserError(
-            "only an upsert of all its rows can be a partial update", option=OPTION,
+            "only an upsert of all its rows can be a partial update",
+            option=OPTION,
             operation=request.operation.value.lower(),
-        )  # fmt: skip
+        )
     if not (config.is_merge_on_read and config.layout.has_partial_logs):
         raise UnsupportedTableError(
             "partial updates need a merge-on-read table of version 8 or newer", option=OPTION,
@@ -87,15 +88,17 @@ def partial_update(
     lacking = [name for name in state.rules.ordering if root_of(name) not in columns]
     if lacking:
         raise OptionError(
-            "a partial update must set the ordering columns", option=OPTION,
+            "a partial update must set the ordering columns",
+            option=OPTION,
             missing=", ".join(lacking),
-        )  # fmt: skip
+        )
     marking = {IS_DELETED, *(mark.column for mark in state.rules.marks)} - set(columns)
     if marking & set(request.rows.schema.names):
         raise OptionError(
-            "a partial update with deletes must set the columns that mark them", option=OPTION,
+            "a partial update with deletes must set the columns that mark them",
+            option=OPTION,
             missing=", ".join(sorted(marking)),
-        )  # fmt: skip
+        )
     keys = (*config.record_key_fields, *config.partition_fields)
     needed = {*columns, *map(root_of, keys)}
     return PartialUpdate(columns, frozenset(stored.names) - needed)
@@ -109,8 +112,9 @@ def _columns(text: str, stored: pa.Schema) -> tuple[str, ...]:
     except (CorruptFileError, SchemaError, UserError, UnsupportedTableError) as unfit:
         raise OptionError(
             "the schema of a partial update is not an Avro record of columns of the table",
-            option=OPTION, reason=unfit.what,
-        ) from unfit  # fmt: skip
+            option=OPTION,
+            reason=unfit.what,
+        ) from unfit
     columns = tuple(name for name in stored.names if name in given.names)
     if not columns:
         raise OptionError("a partial update sets no column", option=OPTION)

@@ -38,9 +38,10 @@ def maintained_indexes(
             kind = schema.field(index.column).type
         if index is None or kind is None or not is_indexable(kind) or metadata is None:
             raise UnsupportedTableError(
-                "the table has a secondary index that cannot be maintained", index=name,
+                "the table has a secondary index that cannot be maintained",
+                index=name,
                 hint="drop it with table.index.drop()",
-            )  # fmt: skip
+            )
         before = stored.field(index.column).type if index.column in stored.names else kind
         if text_kind(before) is not text_kind(kind):
             raise SchemaError(

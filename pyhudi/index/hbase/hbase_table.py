@@ -73,10 +73,11 @@ class HBasePlace:
         gateway = rules.gateway or quorum
         if not gateway:
             raise OptionError(
-                "the HBase index requires a Thrift gateway", option="pyhudi.index.hbase.gateway",
+                "the HBase index requires a Thrift gateway",
+                option="pyhudi.index.hbase.gateway",
                 hint="set it to host:port; or set hoodie.index.hbase.zkquorum, if the gateway runs "
                 "there on port 9090",
-            )  # fmt: skip
+            )
         host, _, port = gateway.partition(":")
         if port and not port.isdigit():
             raise OptionError(

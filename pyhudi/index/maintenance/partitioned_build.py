@@ -44,13 +44,14 @@ def check_partitionable(config: TableConfig) -> None:
     if config.version < PARTITIONED_INDEX_VERSION:
         raise UserError(
             f"a record index by partition needs a table of version {PARTITIONED_INDEX_VERSION}",
-            version=config.version, hint=f"run table.upgrade(to={PARTITIONED_INDEX_VERSION})",
-        )  # fmt: skip
+            version=config.version,
+            hint=f"run table.upgrade(to={PARTITIONED_INDEX_VERSION})",
+        )
     if not config.partition_fields:
         raise UserError(
             "a table without partitions cannot have a record index by partition",
             hint="use a global one: hoodie.index.type=RECORD_INDEX",
-        )  # fmt: skip
+        )
 
 
 def create_partitioned(fs: FileSystem, config: TableConfig, data: Timeline) -> TableConfig:

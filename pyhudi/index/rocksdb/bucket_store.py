@@ -93,9 +93,10 @@ class OpenBucket:
             values = np.frombuffer(b"".join(raw), _VALUE)
             if len(values) != len(keys) or values["group"].max() >= len(self.groups):
                 raise CorruptFileError(
-                    "an entry of the RocksDB index has no valid file group", key=keys[0],
+                    "an entry of the RocksDB index has no valid file group",
+                    key=keys[0],
                     hint="run table.index.rebuild() to build the index from the table's keys",
-                )  # fmt: skip
+                )
             found = pa.array(keys, pa.binary()).cast(pa.string())
             yield found, values["group"].astype(np.int32), values["instant"].astype(np.int64)
 

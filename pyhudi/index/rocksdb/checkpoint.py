@@ -70,9 +70,10 @@ class Checkpoint:
             return cls(Covered(InstantTime(body["instant"]), pending), buckets)
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(
-                "a checkpoint of the RocksDB index cannot be read", path=path,
+                "a checkpoint of the RocksDB index cannot be read",
+                path=path,
                 hint="run table.index.rebuild() to build the index from the table's keys",
-            ) from error  # fmt: skip
+            ) from error
 
 
 def newest_valid(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Checkpoint | None:

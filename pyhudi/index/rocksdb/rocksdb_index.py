@@ -160,8 +160,9 @@ class RocksStore:
             if gone:
                 error = OvertakenError(
                     "the RocksDB checkpoint that this write is based on was removed",
-                    path=gone[0], files=len(gone),
-                )  # fmt: skip
+                    path=gone[0],
+                    files=len(gone),
+                )
                 return Overtaken(error)
         publish_checkpoint(self.place.fs, written)
         return None

@@ -144,9 +144,10 @@ def _small_files(place: Place, state: BucketState) -> dict[str, bytes]:
         return {name: base64.b64decode(text) for name, text in found.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise CorruptFileError(
-            "the small files of a RocksDB store cannot be read", path=path,
+            "the small files of a RocksDB store cannot be read",
+            path=path,
             hint="run table.index.rebuild() to build the index from the table's keys",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def published(

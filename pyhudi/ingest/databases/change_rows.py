@@ -108,13 +108,15 @@ class ChangeReader:
         if any(index >= begin for index in log.truncated(ids)):
             raise UserError(
                 "the table of the database was truncated, which no row can state",
-                table=self.name, hint="delete the rows of the table, and use truncate='ignore'",
-            )  # fmt: skip
+                table=self.name,
+                hint="delete the rows of the table, and use truncate='ignore'",
+            )
         if any(log.has_rows(id, begin) for id in ids - set(self.ids)):
             raise UserError(
                 "the table of the database was dropped and created again, which no row can state",
-                table=self.name, hint="delete the rows of the table, and use truncate='ignore'",
-            )  # fmt: skip
+                table=self.name,
+                hint="delete the rows of the table, and use truncate='ignore'",
+            )
 
     def _kinds(
         self, log: MessageLog, relations: Sequence[Relation]

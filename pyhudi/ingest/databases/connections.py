@@ -83,9 +83,10 @@ def database(url: str, driver: str | None = None) -> Database:
     if driver == "adbc":
         if module is None or find_spec(module) is None:
             raise OptionError(
-                "the ADBC driver of this database is not installed", url=_public(url),
+                "the ADBC driver of this database is not installed",
+                url=_public(url),
                 hint=f"pip install {module or 'sqlalchemy'}".replace("_", "-"),
-            )  # fmt: skip
+            )
         return _AdbcDatabase(url, name, module)
     if find_spec("sqlalchemy") is None:
         raise OptionError("SQLAlchemy is not installed", hint="pip install 'pyhudi[databases]'")

@@ -245,8 +245,9 @@ class MessageLog:
             kind = self.bytes[position].view("S1") if len(at) else np.empty(0, "S1")
             is_text = kind == b"t"
             if not (is_text | (kind == b"n") | (kind == b"u")).all():
-                raise _wrong("a value has an unknown kind", relation=relation.name,
-                             column=column.name)  # fmt: skip
+                raise _wrong(
+                    "a value has an unknown kind", relation=relation.name, column=column.name
+                )
             if (position[is_text] + 5 > ends[is_text]).any():
                 raise _wrong("a value is cut", relation=relation.name, column=column.name)
             size = np.zeros(len(at), np.int64)

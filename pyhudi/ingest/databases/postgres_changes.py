@@ -122,9 +122,10 @@ class PostgresChanges:
         """
         if checkpoint is not None and not _LSN.fullmatch(checkpoint):
             raise UserError(
-                "the table's checkpoint is not one of a replication slot", checkpoint=checkpoint,
+                "the table's checkpoint is not one of a replication slot",
+                checkpoint=checkpoint,
                 hint="the newest commit was written from another source",
-            )  # fmt: skip
+            )
         with self._session() as run:
             confirmed = self._confirmed(run, checkpoint)
             source = source_table(run, self._table, self._publication)
@@ -250,9 +251,10 @@ class PostgresChanges:
             return None
         if found and not found[0]["is_ours"]:
             raise UserError(
-                "the replication slot is not one of pgoutput in this database", slot=self._slot,
+                "the replication slot is not one of pgoutput in this database",
+                slot=self._slot,
                 hint="state another slot, which the first read creates",
-            )  # fmt: skip
+            )
         lsn = found[0]["lsn"] if found else None
         if (
             lsn is None
@@ -289,8 +291,9 @@ class PostgresChanges:
                 "SELECT slot_name::text FROM (SELECT (pg_replication_slot_advance(slot_name, "
                 "$2::text::pg_lsn)).* FROM pg_replication_slots "
                 "WHERE slot_name = $1 AND confirmed_flush_lsn < $2::text::pg_lsn) AS advanced",
-                self._slot, position,
-            )  # fmt: skip
+                self._slot,
+                position,
+            )
 
     @contextmanager
     def _session(self) -> Iterator[RunQuery]:

@@ -75,14 +75,16 @@ def source_table(run: RunQuery, table: str, publication: str) -> SourceTable:
         )
     if found[0]["has_children"]:
         raise UserError(
-            "a table with child tables by inheritance cannot be followed", table=table,
+            "a table with child tables by inheritance cannot be followed",
+            table=table,
             hint="follow each child table, or use partitions",
-        )  # fmt: skip
+        )
     if not run(_PUBLICATION, publication).num_rows:
         raise UserError(
-            "the publication does not exist", publication=publication,
+            "the publication does not exist",
+            publication=publication,
             hint=f"CREATE PUBLICATION {publication} FOR TABLE {table}",
-        )  # fmt: skip
+        )
     id = found[0]["id"]
     parts = run(_PARTS, str(id), publication).to_pylist()
     published = _published(parts, id, table, publication)
@@ -110,16 +112,18 @@ def _published(
     if len(of_partitions) != len(leaves):
         raise UserError(
             "the publication does not contain the table, or not all of its partitions",
-            table=table, publication=publication,
+            table=table,
+            publication=publication,
             hint=f"ALTER PUBLICATION {publication} ADD TABLE {table}; a partition of a table that "
             "is published as a whole is not followed by itself",
-        )  # fmt: skip
+        )
     if any(part["filter"] for part in of_partitions):
         raise UserError(
-            "the publication has a filter of rows for a partition", table=table,
+            "the publication has a filter of rows for a partition",
+            table=table,
             publication=publication,
             hint="publish the partitioned table with publish_via_partition_root",
-        )  # fmt: skip
+        )
     return of_partitions
 
 

@@ -158,9 +158,7 @@ def _is_accepted(natural: pa.DataType, known: pa.DataType) -> bool:
     return not pt.is_list(natural)
 
 
-def typed_column(
-    raw: pa.Array, kind: PostgresType, target: pa.DataType
-) -> tuple[pa.Array, Mask]:  # fmt: skip
+def typed_column(raw: pa.Array, kind: PostgresType, target: pa.DataType) -> tuple[pa.Array, Mask]:
     """Values, and the mask of texts that are not a value of the type; those are null.
 
     raw: binary or text.

@@ -30,8 +30,9 @@ _ROW_BYTES_MAX: Final = 64 << 20
 _SHOWN_BYTES: Final = 1 << 16
 _BOM: Final = b"\xef\xbb\xbf"
 _REASONS: Final = {
-    native.UNCLOSED: "a quote is not closed", native.RESIDUE: "something follows a closed quote",
-}  # fmt: skip
+    native.UNCLOSED: "a quote is not closed",
+    native.RESIDUE: "something follows a closed quote",
+}
 _INFINITE: Final = r"(?i)^[+-]?inf(inity)?$"
 
 
@@ -205,8 +206,9 @@ def _column(
     is_text = pt.is_string(kind) or pt.is_large_string(kind) or _is_bytes(kind)
     null = blank & plain if is_text else blank
     if dialect.null_value is not None:
-        null |= np.asarray(pc.equal(texts, dialect.null_value)) & ~(blank & ~plain & is_text
-                            & (dialect.empty_value != ""))  # fmt: skip
+        null |= np.asarray(pc.equal(texts, dialect.null_value)) & ~(
+            blank & ~plain & is_text & (dialect.empty_value != "")
+        )
     if dialect.empty_value and is_text:
         texts = pc.if_else(pa.array(blank & ~plain), dialect.empty_value, texts)
     if null.any():

@@ -42,9 +42,10 @@ class FileFormat:
         found = self.name or _SUFFIXES.get(PurePosixPath(plain).suffix.lower())
         if found is None or (suffix and self.name is None and found not in TEXTS):
             raise UserError(
-                "the format of the file is not known", path=path,
+                "the format of the file is not known",
+                path=path,
                 hint=f"state the format: {', '.join(FORMATS)}",
-            )  # fmt: skip
+            )
         return found
 
 

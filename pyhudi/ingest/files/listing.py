@@ -47,8 +47,9 @@ class DateFolders:
         if self.depth < 0 or self.lookback_days < 0:
             raise OptionError(
                 "the depth and the days of date folders must not be negative",
-                depth=self.depth, lookback_days=self.lookback_days,
-            )  # fmt: skip
+                depth=self.depth,
+                lookback_days=self.lookback_days,
+            )
 
     def skips(self, folder: str) -> bool:
         """Whether a folder is older than the days to be listed."""
@@ -117,9 +118,10 @@ def found_files(fs: FileSystem, selection: FileSelection) -> Iterator[ListedFile
 def _check_folder(fs: FileSystem) -> None:
     if not isinstance(fs, _Paged) and not fs.exists(""):
         raise UserError(
-            "the folder of the source does not exist", folder=fs.url,
+            "the folder of the source does not exist",
+            folder=fs.url,
             hint="create it, mount its disk, or correct its name",
-        )  # fmt: skip
+        )
 
 
 def _infos(fs: FileSystem, selection: FileSelection) -> Iterator[FileInfo]:

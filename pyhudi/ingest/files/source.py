@@ -79,8 +79,9 @@ class FileSource:
         if late_seconds < 0 or (late_seconds and order == "name"):
             raise OptionError(
                 "late_seconds must be a positive time, for files in order of time",
-                late_seconds=late_seconds, order=order,
-            )  # fmt: skip
+                late_seconds=late_seconds,
+                order=order,
+            )
         self._fs = locate(folder, storage_options=storage_options)
         self._format = FileFormat(format, csv or CsvDialect(delimiter, header))
         self._selection = FileSelection(pattern, recursive, _prefixes(ignored), dates=dates)
@@ -164,7 +165,7 @@ class FileSource:
             with listed(file.path):
                 fact = content_of(
                     opened, file.path, self._format, schema, count=limits.rows is not None
-                )  # fmt: skip
+                )
             rows += fact.rows or 0
             is_full = limits.rows is not None and rows > limits.rows
             if is_unit and is_full:

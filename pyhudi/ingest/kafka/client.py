@@ -185,19 +185,22 @@ class TopicClient:
             )
         if error.code() in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):
             return SourceDataLostError(
-                "messages after the checkpoint are no longer in the topic", **facts,
+                "messages after the checkpoint are no longer in the topic",
+                **facts,
                 hint="state on_data_loss, or reset the checkpoint",
-            )  # fmt: skip
+            )
         if error.code() in self._denied():
             return StorageError(
-                f"Kafka refused a request for {what}", **facts,
+                f"Kafka refused a request for {what}",
+                **facts,
                 hint="allow the user of the ingest to read the topic, and to commit to the group",
-            )  # fmt: skip
+            )
         if error is self._refusal:
             return StorageError(
-                "Kafka refused the connection", **facts,
+                "Kafka refused the connection",
+                **facts,
                 hint="correct the credentials and the settings of TLS",
-            )  # fmt: skip
+            )
         return StorageError(
             f"Kafka did not answer a request for {what}", **facts, retryable=True,
             hint="check the servers, the topic and the credentials",
@@ -206,9 +209,10 @@ class TopicClient:
     def _denied(self) -> tuple[int, ...]:
         codes = self._kafka.KafkaError
         return (
-            codes.TOPIC_AUTHORIZATION_FAILED, codes.GROUP_AUTHORIZATION_FAILED,
+            codes.TOPIC_AUTHORIZATION_FAILED,
+            codes.GROUP_AUTHORIZATION_FAILED,
             codes.CLUSTER_AUTHORIZATION_FAILED,
-        )  # fmt: skip
+        )
 
 
 class _BrokerErrors:

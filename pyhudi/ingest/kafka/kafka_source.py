@@ -101,14 +101,16 @@ class KafkaSource:
         _check_start(start)
         if on_data_loss not in _ON_DATA_LOSS:
             raise OptionError(
-                "unknown treatment of lost data", on_data_loss=on_data_loss,
+                "unknown treatment of lost data",
+                on_data_loss=on_data_loss,
                 hint="use " + ", ".join(_ON_DATA_LOSS),
-            )  # fmt: skip
+            )
         if checkpoint_type not in CHECKPOINT_TYPES:
             raise OptionError(
-                "unknown type of checkpoints", checkpoint_type=checkpoint_type,
+                "unknown type of checkpoints",
+                checkpoint_type=checkpoint_type,
                 hint="use " + ", ".join(CHECKPOINT_TYPES),
-            )  # fmt: skip
+            )
         decoded = message_format(format, registry)
         settings = RowSettings(
             decoded,
@@ -273,10 +275,11 @@ class KafkaSource:
             return replace(start, offsets=offsets)
         if self._on_data_loss == "error":
             raise SourceDataLostError(
-                "messages after the checkpoint are no longer in the topic", topic=start.topic,
+                "messages after the checkpoint are no longer in the topic",
+                topic=start.topic,
                 partitions={p: f"{at} of {first}..{end}" for p, (at, first, end) in lost.items()},
                 hint="state on_data_loss, or reset the checkpoint",
-            )  # fmt: skip
+            )
         found = earliest if self._on_data_loss == "earliest" else ends
         return replace(
             start, offsets={p: found[p] if p in lost else at for p, at in offsets.items()}
@@ -359,6 +362,7 @@ def _is_full(part: Sequence[MessageBatch]) -> bool:
 def _check_start(start: Start) -> None:
     if isinstance(start, str) and start not in ("earliest", "latest"):
         raise OptionError(
-            "unknown start", start=start,
+            "unknown start",
+            start=start,
             hint="use earliest, latest, a datetime, or the offset of each partition",
-        )  # fmt: skip
+        )

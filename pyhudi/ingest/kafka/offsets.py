@@ -39,9 +39,10 @@ def parsed(checkpoint: str, topic: str) -> TopicOffsets:
         offsets = {int(partition): int(offset) for partition, offset in pairs}
     except ValueError:
         raise UserError(
-            "the table's checkpoint is not one of a Kafka topic", checkpoint=checkpoint,
+            "the table's checkpoint is not one of a Kafka topic",
+            checkpoint=checkpoint,
             hint="the newest commit was written from another source",
-        ) from None  # fmt: skip
+        ) from None
     if name != topic:
         raise UserError(
             "the table's checkpoint is of another topic", checkpoint=checkpoint, topic=topic,

@@ -49,24 +49,28 @@ class RowSettings:
         unknown = set(self.columns) - POSITION_COLUMNS.keys()
         if unknown:
             raise OptionError(
-                "unknown columns of a message", columns=sorted(unknown),
+                "unknown columns of a message",
+                columns=sorted(unknown),
                 hint="use " + ", ".join(POSITION_COLUMNS),
-            )  # fmt: skip
+            )
         if self.null_values not in NULL_VALUES:
             raise OptionError(
-                "unknown treatment of null values", null_values=self.null_values,
+                "unknown treatment of null values",
+                null_values=self.null_values,
                 hint="use " + ", ".join(NULL_VALUES),
-            )  # fmt: skip
+            )
         if (self.null_values == "delete") != bool(self.key_columns):
             raise OptionError(
-                "deletes by null values need the columns of the key", key_columns=self.key_columns,
+                "deletes by null values need the columns of the key",
+                key_columns=self.key_columns,
                 hint='state null_values="delete" and key_columns together',
-            )  # fmt: skip
+            )
         if self.key_format is None and len(self.key_columns) > 1:
             raise OptionError(
-                "text cannot fill several columns", key_columns=self.key_columns,
+                "text cannot fill several columns",
+                key_columns=self.key_columns,
                 hint='state key_format="json"',
-            )  # fmt: skip
+            )
 
     @property
     def read_columns(self) -> set[str]:

@@ -58,8 +58,9 @@ class JsonSchemaDecoder:
             found = decoder.decode(group.bodies)
             if len(found.places):
                 parts.append((found.rows, group.places[found.places]))
-            failures += [MessageFailure(int(group.places[f.place]), f.reason)
-                         for f in found.failures]  # fmt: skip
+            failures += [
+                MessageFailure(int(group.places[f.place]), f.reason) for f in found.failures
+            ]
         return assembled(parts, failures)
 
     def _decoder(self, number: int) -> JsonDecoder:

@@ -38,9 +38,10 @@ def check_json_columns(schema: pa.Schema) -> None:
 def _check_type(kind: pa.DataType, name: str) -> None:
     if pt.is_map(kind):
         raise SchemaError(
-            "JSON messages cannot fill a map column", column=name,
+            "JSON messages cannot fill a map column",
+            column=name,
             hint="use a struct column, or a format with a schema",
-        )  # fmt: skip
+        )
     for number in range(kind.num_fields):
         _check_type(kind.field(number).type, name)
 

@@ -64,9 +64,10 @@ class ProtobufFormat:
             )  # fmt: skip
         if not 1 <= self.recursion_max <= _PLACES_MAX:
             raise OptionError(
-                "invalid depth of recursion", recursion_max=self.recursion_max,
+                "invalid depth of recursion",
+                recursion_max=self.recursion_max,
                 hint=f"use 1 to {_PLACES_MAX}",
-            )  # fmt: skip
+            )
 
     def decoder(self, schema: pa.Schema) -> ProtobufDecoder:
         return ProtobufDecoder(self)

@@ -96,6 +96,7 @@ def event_position(checkpoint: str | None) -> EventPosition:
         return EventPosition(int(newest), tuple(filter(None, digests.split(","))))
     except ValueError:
         raise UserError(
-            "the table's checkpoint is not one of a queue of events", checkpoint=checkpoint,
+            "the table's checkpoint is not one of a queue of events",
+            checkpoint=checkpoint,
             hint="the newest commit was written from another source",
-        ) from None  # fmt: skip
+        ) from None

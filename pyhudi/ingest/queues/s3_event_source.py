@@ -107,8 +107,9 @@ class S3EventSource:
         if max_messages < 1 or not 0 <= wait_seconds <= 20:
             raise OptionError(
                 "a batch has at least 1 message, and waits 0 to 20 seconds for it",
-                max_messages=max_messages, wait_seconds=wait_seconds,
-            )  # fmt: skip
+                max_messages=max_messages,
+                wait_seconds=wait_seconds,
+            )
         self._queue = SqsQueue(queue_url, region, endpoint, storage_options)
         self._format = FileFormat(format, csv or CsvDialect(delimiter, header))
         self._prefix, self._excluded = prefix, tuple(excluded)
@@ -242,9 +243,10 @@ class S3EventSource:
         except FileMissingError as error:
             if not self._skip_missing:
                 raise SourceDataLostError(
-                    "an object that a message names no longer exists", path=unit.path,
+                    "an object that a message names no longer exists",
+                    path=unit.path,
                     hint="skip_missing=True leaves such objects out",
-                ) from error  # fmt: skip
+                ) from error
             _LOG.warning("%r: %s no longer exists and is left out", self._queue, unit.path)
             return None
 

@@ -108,9 +108,10 @@ class SqsQueue:
             code: str = error.response["Error"]["Code"]
             if code in _ABSENT:
                 raise UserError(
-                    "the queue does not exist", queue=self._url,
+                    "the queue does not exist",
+                    queue=self._url,
                     hint="create it, or correct its URL",
-                ) from error  # fmt: skip
+                ) from error
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
             may_pass = status >= 500 or status == 429 or _PASSING.search(code) is not None
             raise self._failure(error, retryable=may_pass) from error

@@ -79,9 +79,10 @@ def source_class(text: str) -> SourceClass:
         return SOURCES[short]
     if ":" not in text and short in _OTHER_SOURCES:
         raise OptionError(
-            "the source class is not supported", source_class=text,
+            "the source class is not supported",
+            source_class=text,
             hint="instead: " + _OTHER_SOURCES[short],
-        )  # fmt: skip
+        )
     families = next((known.families for known in SOURCES.values() if known.name == text), ())
     return SourceClass(text.strip(), {}, families, text.strip() == "kafka")
 
@@ -152,9 +153,10 @@ def schemas_of(provider: str | None, properties: Mapping[str, str]) -> GivenSche
         return GivenSchemas(avro_to_arrow(_text(source)), avro_to_arrow(_text(target)))
     if short not in _OF_ROWS:
         raise OptionError(
-            "the schema provider is not supported", schemaprovider_class=provider,
+            "the schema provider is not supported",
+            schemaprovider_class=provider,
             hint="use FilebasedSchemaProvider, SchemaRegistryProvider or none",
-        )  # fmt: skip
+        )
     return GivenSchemas()
 
 

@@ -167,9 +167,10 @@ class IngestSettings:
         name = (operation or default).upper()
         if name not in OPERATIONS:
             raise OptionError(
-                "the operation is not one of an ingest", op=name,
+                "the operation is not one of an ingest",
+                op=name,
                 hint="use " + ", ".join(OPERATIONS) + "; table.insert_overwrite replaces rows",
-            )  # fmt: skip
+            )
         return name.lower()
 
     def _limits(

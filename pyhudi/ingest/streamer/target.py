@@ -137,9 +137,10 @@ class IngestTarget:
         """Raises OptionError if the options are invalid, or do not suffice to create the table."""
         if self.table is None and not self._request.record_key:
             raise OptionError(
-                "a new table needs a record key", path=self.location,
+                "a new table needs a record key",
+                path=self.location,
                 option="hoodie.datasource.write.recordkey.field",
-            )  # fmt: skip
+            )
 
     def _create(self, schema: pa.Schema) -> Table:
         self.check()

@@ -28,7 +28,7 @@ def hashes_of(state: IndexState) -> tuple[KeyHash, ...]:
             "the registered hash function is not the one the table's index was created with",
             hash=rule.hash,
             hint="register that function; the hash function of an index never changes",
-        )  # fmt: skip
+        )
     return tuple(KeyHash.named(rule.hash, len(g.buckets), g.turn) for g in state.groups)
 
 

@@ -250,9 +250,7 @@ def _state(record: Mapping[str, Any], path: str) -> IndexState:
 
 def _segment(record: Any) -> Segment:
     base, logs = record
-    return Segment(
-        None if base is None else _file(*base), tuple(_file(*each) for each in logs)
-    )  # fmt: skip
+    return Segment(None if base is None else _file(*base), tuple(_file(*each) for each in logs))
 
 
 def _file(name: str, size: int, values: int, deletes: int, instant: str = "") -> ElasticFile:

@@ -63,7 +63,7 @@ def check_one(config: TableConfig) -> None:
             "the table has both an elastic index and a record index of another writer",
             hint="table.index.rebuild() keeps only the elastic index; with "
             "hoodie.index.type=RECORD_INDEX it keeps only a record index",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,10 @@ def pattern_parts(pattern: str) -> tuple[tuple[str, bool], ...]:
         at = match.end()
     if at != len(pattern):
         raise UnsupportedTableError(
-            "this time format of an expression index is not supported", format=pattern,
+            "this time format of an expression index is not supported",
+            format=pattern,
             hint="use yyyy, MM, dd, HH, mm, ss and literal text",
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

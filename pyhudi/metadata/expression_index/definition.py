@@ -78,9 +78,10 @@ class ExpressionIndex:
             self.new_filter()
         except (ValueError, TypeError):
             raise UnsupportedTableError(
-                "the options of a bloom filter are not supported", index=self.name,
+                "the options of a bloom filter are not supported",
+                index=self.name,
                 options=",".join("=".join(pair) for pair in self.filter_options),
-            ) from None  # fmt: skip
+            ) from None
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column of this type can have the index."""
@@ -150,9 +151,10 @@ def maintained_expressions(fs: FileSystem, config: TableConfig) -> tuple[Express
     for name in sorted(config.metadata_partitions):
         if name.startswith(EXPRESSION_PREFIX) and name not in known:
             raise UnsupportedTableError(
-                "the table has an expression index without a definition", index=name,
+                "the table has an expression index without a definition",
+                index=name,
                 hint="drop it with table.index.drop()",
-            )  # fmt: skip
+            )
     for index in found:
         index.check()
     return found

@@ -95,6 +95,7 @@ def _wrong_filters(metadata: MetadataTable, files: Sequence[FileIndex]) -> Itera
                 )
                 if stored and stored != text and not record["isDeleted"]:
                     yield WrongFact(
-                        join(index.partition, index.file_name), None,
+                        join(index.partition, index.file_name),
+                        None,
                         "the stored filter differs from the one in the file's footer",
-                    )  # fmt: skip
+                    )

@@ -104,10 +104,11 @@ def stored_group_counts(fs: FileSystem) -> dict[str, int]:
 def by_partition_error(fs: FileSystem) -> UnsupportedTableError:
     """The error for what a record index by partition does not have."""
     return UnsupportedTableError(
-        "not available for a record index by partition", path=fs.url,
+        "not available for a record index by partition",
+        path=fs.url,
         hint="for a global index, where every key is unique, run table.index.drop('record_index') "
         "and table.index.rebuild(kind='record')",
-    )  # fmt: skip
+    )
 
 
 def partition_groups(partition: str) -> MetadataPartition:
@@ -144,9 +145,10 @@ def slices_by_partition(slices: Iterable[FileSlice]) -> dict[str, tuple[FileSlic
 def _incomplete(found: str) -> CorruptFileError:
     return CorruptFileError(
         "the file groups of a record index by partition are incomplete",
-        partition=RECORD_INDEX.path, found=found,
+        partition=RECORD_INDEX.path,
+        found=found,
         hint="drop it with table.index.drop('record_index')",
-    )  # fmt: skip
+    )
 
 
 class PartitionedRecordIndex:

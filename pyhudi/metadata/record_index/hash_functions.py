@@ -72,9 +72,10 @@ def register_hash(name: str, function: HashFunction) -> None:
     before = _REGISTERED.get(name)
     if before is not None and not np.array_equal(_probed(name, before), once):
         raise UserError(
-            "another hash function is registered under this name", name=name,
+            "another hash function is registered under this name",
+            name=name,
             hint="the hash function of an index never changes: use another name",
-        )  # fmt: skip
+        )
     _REGISTERED[name] = function
 
 

@@ -168,9 +168,10 @@ def decode_coded(
         raise CorruptFileError("a record index entry has no location", path=path)
     if missing := set(LOCATION_FIELDS).difference(field.name for field in info.type):
         raise CorruptFileError(
-            "the schema of record index entries lacks fields", path=path,
+            "the schema of record index entries lacks fields",
+            path=path,
             fields=",".join(sorted(missing)),
-        )  # fmt: skip
+        )
     names, ids, times = (pa.array(texts, pa.string()) for texts in _places(info, zone))
     return CodedLocations(names, ids, times, coded.indices)
 

@@ -130,8 +130,9 @@ def check_direction(config: TableConfig, to: int, *, upgrades: bool) -> None:
     if isinstance(to, bool) or to not in targets:
         raise UserError(
             f"unsupported target version of {'an' if upgrades else 'a'} {word}",
-            requested=repr(to)[:80], hint=f"{word} to {', '.join(map(str, targets))}",
-        )  # fmt: skip
+            requested=repr(to)[:80],
+            hint=f"{word} to {', '.join(map(str, targets))}",
+        )
     if upgrades == (config.version < to) and config.version != to:
         return
     raise UserError(
@@ -199,9 +200,10 @@ def _failed(state: TableState, heartbeats: Heartbeats) -> tuple[Instant, ...]:
     if others:
         raise UserError(
             "the version of a table with these pending instants cannot be changed",
-            path=state.fs.url, pending=", ".join(others),
+            path=state.fs.url,
+            pending=", ".join(others),
             hint="wait for their writers, or complete them with the writer that started them",
-        )  # fmt: skip
+        )
     return failed
 
 
@@ -218,9 +220,10 @@ def _check_claims(state: TableState, slices: tuple[FileSlice, ...]) -> None:
     if held:
         raise UserError(
             "a pending clustering prevents the compaction of file groups with logs",
-            path=state.fs.url, file_groups=", ".join(held[:10]),
+            path=state.fs.url,
+            file_groups=", ".join(held[:10]),
             hint="run table.cluster() or table.unschedule_clustering(instant)",
-        )  # fmt: skip
+        )
 
 
 def _check_savepoints(state: TableState) -> None:

@@ -147,9 +147,10 @@ def _custom(config: TableConfig, payload: str, version: int) -> dict[str, str]:
     if version < 8:
         if _has_own_merger(config):
             raise UnsupportedTableError(
-                "version 6 cannot state the merge strategy of the table", property=STRATEGY,
+                "version 6 cannot state the merge strategy of the table",
+                property=STRATEGY,
                 value=config.properties.get(STRATEGY),
-            )  # fmt: skip
+            )
         return named
     strategy = config.properties.get(STRATEGY) if _has_own_merger(config) else None
     return {MERGE_MODE: MergeMode.CUSTOM.value, **named, STRATEGY: strategy or CUSTOM_ID}

@@ -26,9 +26,7 @@ _COMPACTION: Final = (
     honoured(
         "hoodie.compact.inline.max.delta.seconds", count(1), "services.compaction.after_seconds"
     ),
-    honoured(
-        "hoodie.compact.inline.trigger.strategy", _TRIGGERS, "services.compaction.trigger"
-    ),
+    honoured("hoodie.compact.inline.trigger.strategy", _TRIGGERS, "services.compaction.trigger"),
     honoured("hoodie.compaction.daybased.target.partitions", count(1), "services.compaction.days"),
     honoured(
         "hoodie.compaction.logfile.num.threshold", count(), "services.compaction.log_files_min"
@@ -43,7 +41,7 @@ _COMPACTION: Final = (
     honoured(
         "hoodie.log.compaction.blocks.threshold", count(1), "services.compaction.log_blocks_min"
     ),
-)  # fmt: skip
+)
 
 _POLICIES: Final = choice({policy.value: policy for policy in CleaningPolicy})
 

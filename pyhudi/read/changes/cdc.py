@@ -123,9 +123,10 @@ def _commit_changes(
     deleted = pc.equal(whole["op"], "d")
     whole = pa.concat_tables([whole.filter(deleted), whole.filter(pc.invert(deleted))])
     return whole.set_column(
-        whole.schema.get_field_index("ts_ms"), "ts_ms",
+        whole.schema.get_field_index("ts_ms"),
+        "ts_ms",
         pa.chunked_array([pa.repeat(str(instant.time), whole.num_rows)]),
-    )  # fmt: skip
+    )
 
 
 def _check_present(

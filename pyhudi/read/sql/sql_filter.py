@@ -181,9 +181,10 @@ class _Conversion:
         except RecursionError:
             stated = {name: text[:200] for name, text in self.stated.items()}
             raise UserError(
-                f"the {self.noun} is nested too deeply", **stated,
+                f"the {self.noun} is nested too deeply",
+                **stated,
                 hint="use fewer brackets; in (...) takes any number of values",
-            ) from None  # fmt: skip
+            ) from None
         if self.noun == "filter" and not pt.is_boolean(kind):
             raise UserError("the filter is not a condition", **self.stated, type=str(kind))
         return found
@@ -697,10 +698,11 @@ class _Conversion:
             return [*found, *names]
         if found:
             raise UserError(
-                f"the {self.noun} names a column of both sides", **self.stated,
+                f"the {self.noun} names a column of both sides",
+                **self.stated,
                 column=".".join(names),
                 hint="write " + " or ".join(f"{scope}.{names[0]}" for scope in found),
-            )  # fmt: skip
+            )
         raise UserError(
             f"the {self.noun} names an unknown column", **self.stated, column=".".join(names),
             hint="; ".join(f"{scope} has {', '.join(known)}" for scope, known in sides.items()),

@@ -153,9 +153,10 @@ def check(settings: SaveRequest, schema: pa.Schema) -> None:
     absent = [name for name in required if type_at(schema, name) is None]
     if absent:
         raise SchemaError(
-            "key columns are missing in the rows to delete", columns=", ".join(absent),
+            "key columns are missing in the rows to delete",
+            columns=", ".join(absent),
             schema=", ".join(schema.names),
-        )  # fmt: skip
+        )
 
 
 def existing(fs: FileSystem) -> TableConfig | None:
@@ -246,9 +247,10 @@ def _create(path: str, settings: SaveRequest, schema: pa.Schema) -> TableConfig:
     request = settings.options.request
     if not request.record_key:
         raise OptionError(
-            "a new table requires a record key", path=settings.path,
+            "a new table requires a record key",
+            path=settings.path,
             hint="set option hoodie.datasource.write.recordkey.field",
-        )  # fmt: skip
+        )
     table = api.create_table(
         path,
         without_meta(schema),

@@ -103,9 +103,10 @@ def given(options: Mapping[str, str]) -> Given:
             raise _unknown(name)
     if "path" not in sparks:
         raise OptionError(
-            "no path given", option="path",
+            "no path given",
+            option="path",
             hint=f"load(path), save(path); Spark passes no LOCATION of a table: {_VIEWS}",
-        )  # fmt: skip
+        )
     return Given(sparks["path"], source, hoodie, sparks, storage)
 
 

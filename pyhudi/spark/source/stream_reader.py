@@ -89,9 +89,10 @@ def stream_request(options: Mapping[str, str]) -> StreamRequest:
     query = parsed.query
     if query.as_of or query.since or query.until or query.query_type == "read_optimized":
         raise OptionError(
-            "the only bound of a stream is its start", option=_START,
+            "the only bound of a stream is its start",
+            option=_START,
             hint="omit as.of.instant, the query type and the begin and end instants",
-        )  # fmt: skip
+        )
     names = ("maxCommitsPerTrigger", "maxRowsPerTrigger", "maxBytesPerTrigger")
     limits = ReadLimits(*(found.size(name, _NO_LIMIT) for name in names))
     return StreamRequest(

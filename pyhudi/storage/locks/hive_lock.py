@@ -75,9 +75,10 @@ class HiveMetastoreMutex:
         try:
             if not taken and wait_seconds > 0:
                 taken = keep_trying(
-                    lambda: self._is_granted(hold), wait_seconds=wait_seconds,
+                    lambda: self._is_granted(hold),
+                    wait_seconds=wait_seconds,
                     poll_seconds=_POLL_SECONDS,
-                )  # fmt: skip
+                )
         finally:
             if not taken:
                 with suppress(StorageError):  # the metastore removes it after its timeout

@@ -165,8 +165,9 @@ class LeaseMutex:
         if self._target.write(_content(0, "", ""), None) is not None:
             raise StorageError(
                 "the store ignores the condition of a put, so it cannot lock a table",
-                path=self.key, hint="write to a store that honours If-None-Match",
-            )  # fmt: skip
+                path=self.key,
+                hint="write to a store that honours If-None-Match",
+            )
         _CONDITIONAL.add(self.key)
 
     def _is_silent(self, version: Any) -> bool:

@@ -69,18 +69,20 @@ def _zookeeper(rules: LockRules) -> ZooKeeperPlace:
     for name, value in settings.items():
         if not value:
             raise OptionError(
-                "the ZooKeeper lock requires another option", option=f"{_LOCK}zookeeper.{name}",
+                "the ZooKeeper lock requires another option",
+                option=f"{_LOCK}zookeeper.{name}",
                 hint="use the same value as Apache Hudi's writers"
                 + (" (default: the table's name)" if name == "lock_key" else ""),
-            )  # fmt: skip
+            )
     hosts = str(rules.zookeeper_url)
     bare = any(":" not in host for host in hosts.partition("/")[0].split(","))
     if bare and rules.zookeeper_port not in (None, _DEFAULT_PORT):
         raise OptionError(
-            "the port is set separately from the host", option=_LOCK + "zookeeper.port",
+            "the port is set separately from the host",
+            option=_LOCK + "zookeeper.port",
             value=rules.zookeeper_port,
             hint=f"Apache Hudi ignores it: set host:port in {_LOCK}zookeeper.url",
-        )  # fmt: skip
+        )
     path = f"/{rules.zookeeper_base_path}/{rules.zookeeper_lock_key}"
     return ZooKeeperPlace(
         hosts,
@@ -99,13 +101,14 @@ def _metastore(rules: LockRules) -> HiveLockPlace:
                 option=f"{_LOCK}hivemetastore.{name}",
                 hint="use the same value as Apache Hudi's writers"
                 + (" (default: hive.metastore.uris of hive-site.xml)" if name == "uris" else ""),
-            )  # fmt: skip
+            )
     if not 0 < rules.heartbeat_seconds < METASTORE_TIMEOUT_SECONDS:
         raise OptionError(
             "heartbeats of a lock must be sent before the metastore removes it",
-            option=_LOCK + "heartbeat_interval_ms", value=round(rules.heartbeat_seconds * 1000),
+            option=_LOCK + "heartbeat_interval_ms",
+            value=round(rules.heartbeat_seconds * 1000),
             hint=f"set more than 0 and less than {METASTORE_TIMEOUT_SECONDS * 1000:.0f}",
-        )  # fmt: skip
+        )
     return HiveLockPlace(
         servers(str(uris)),
         str(database).lower(),  # as the metastore stores them

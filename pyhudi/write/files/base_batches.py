@@ -288,10 +288,12 @@ def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) ->
         lambda: incoming.column(RECORD_KEY).filter(pa.array(~decision.matched[decision.emit])),
     )
     keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
-    cdc_sizes = log_changes(plan, group, name, MarkerKind.MERGE, part.stored,
-        leaving=~decision.keep, incoming=incoming)  # fmt: skip
-    size = write_base_file(plan, group, name, rows, bloom, MarkerKind.MERGE,
-        keys=keys, added=incoming)  # fmt: skip
+    cdc_sizes = log_changes(
+        plan, group, name, MarkerKind.MERGE, part.stored, leaving=~decision.keep, incoming=incoming
+    )
+    size = write_base_file(
+        plan, group, name, rows, bloom, MarkerKind.MERGE, keys=keys, added=incoming
+    )
     stat = base_stat(group, name, size, rows.num_rows, item.target.slice, began)
     counts = decision.inserted, decision.updated, decision.deleted
     stat = counted(

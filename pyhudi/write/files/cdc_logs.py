@@ -70,8 +70,9 @@ def _changes(plan: FilePlan, before: pa.Table, after: pa.Table) -> pa.Table:
     )
     nothing = pa.nulls(inserted.num_rows, pa.int64())
     old_at = pa.concat_arrays([pa.array(np.arange(before.num_rows), pa.int64()), nothing])
-    new_at = pa.concat_arrays([_one(partner.cast(pa.int64())), pc.indices_nonzero(fresh)
-                               .cast(pa.int64())])  # fmt: skip
+    new_at = pa.concat_arrays(
+        [_one(partner.cast(pa.int64())), pc.indices_nonzero(fresh).cast(pa.int64())]
+    )
     return pa.table(
         {
             "op": op,

@@ -141,8 +141,9 @@ def _merge_logs(plan: FilePlan, number: int, target: Target, routed: Routed) -> 
     rows = pa.concat_tables([rows, conform(fresh, rows.schema)])
     bloom = filter_of(plan.base_file, rows.column(RECORD_KEY))
     kind = MarkerKind.MERGE if slice_.base else MarkerKind.CREATE
-    cdc_sizes = log_changes(plan, target.group, name, kind, stored,
-        leaving=~decision.keep, incoming=incoming)  # fmt: skip
+    cdc_sizes = log_changes(
+        plan, target.group, name, kind, stored, leaving=~decision.keep, incoming=incoming
+    )
     size = write_base_file(plan, target.group, name, rows, bloom, kind)
     stat = base_stat(target.group, name, size, rows.num_rows, slice_, began)
     stat = replace(stat, cdc_sizes=cdc_sizes)

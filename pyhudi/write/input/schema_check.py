@@ -300,6 +300,7 @@ def check_no_logs(fitted: FittedSchema, slices: Iterable[FileSlice]) -> None:
     if logged is not None:
         raise SchemaError(
             "a column cannot be widened while log files have the older type",
-            columns=", ".join(fitted.widened), file_group=logged.group.file_id,
+            columns=", ".join(fitted.widened),
+            file_group=logged.group.file_id,
             hint="compact the table first, or cast the columns; nothing was written",
-        )  # fmt: skip
+        )

@@ -91,10 +91,11 @@ class SourceAdvance:
         if found != self.before:
             raise CheckpointMovedError(
                 "another write has moved the checkpoint of the source",
-                expected=self.before, found=found,
+                expected=self.before,
+                found=found,
                 instant=None if newest is None else newest.instant,
                 hint="read the table's checkpoint and continue from it; run one ingest a table",
-            )  # fmt: skip
+            )
 
 
 def newest_position(log: TimelineLog, archive: Archive) -> SourcePosition | None:

@@ -62,9 +62,10 @@ def check_key_lengths(keys: pa.ChunkedArray, *, first_row: int = 0) -> None:
         raise UserError(
             f"a record key is longer than {KEY_BYTES_MAX} bytes, which the table's record index "
             "cannot hold",
-            row=first_row + row, bytes=lengths[row].as_py(),
+            row=first_row + row,
+            bytes=lengths[row].as_py(),
             hint="use a shorter key, such as a hash, or another index",
-        )  # fmt: skip
+        )
 
 
 def check_logical_types(rows: pa.Table, *, first_row: int = 0) -> None:

@@ -71,11 +71,12 @@ def _check_only_buckets(ring: Ring, view: TableView) -> None:
     strange = sorted(found.difference(ring.groups()))
     if strange:
         raise UserError(
-            "the partition has file groups but no hashing metadata", partition=ring.partition,
+            "the partition has file groups but no hashing metadata",
+            partition=ring.partition,
             file_ids=", ".join(group.file_id for group in strange[:3]),
             hint="its writers use another index: leave hoodie.index.type and "
             "hoodie.index.bucket.engine out, or set them to the table's values",
-        )  # fmt: skip
+        )
 
 
 def _check_not_replaced(ring: Ring, gone: Iterable[FileGroupId]) -> None:
@@ -83,10 +84,11 @@ def _check_not_replaced(ring: Ring, gone: Iterable[FileGroupId]) -> None:
     if replaced:
         raise UserError(
             "the partition's hashing metadata contains replaced file groups",
-            partition=ring.partition, file_ids=", ".join(group.file_id for group in replaced),
+            partition=ring.partition,
+            file_ids=", ".join(group.file_id for group in replaced),
             hint="caused by an insert_overwrite or delete_partition of Apache Hudi; rows written "
             "to these groups are never read, so copy the rows into a new table",
-        )  # fmt: skip
+        )
 
 
 def store_rings(fs: FileSystem, rings: Iterable[Ring], time: InstantTime) -> Overtaken | None:

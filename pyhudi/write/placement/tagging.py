@@ -140,9 +140,10 @@ def tag_shard(task: TagTask) -> ShardTags:
     if plan.known is ExistingKeyPolicy.REFUSE and found.any():
         key = rows.column(RECORD_KEY)[int(np.argmax(found))].as_py()
         raise UserError(
-            "a key to insert already exists in the table", key=key,
+            "a key to insert already exists in the table",
+            key=key,
             hint="upsert, or drop such rows with hoodie.datasource.insert.dup.policy=drop",
-        )  # fmt: skip
+        )
     if plan.known is ExistingKeyPolicy.REQUIRE:
         _check_known(rows, found | deleted)
     if not plan.known.updates:
@@ -172,9 +173,10 @@ def _check_known(rows: pa.Table, known: Mask) -> None:
         at = int(np.argmin(known))
         raise UserError(
             "a partial update of a record that is not stored in the partition of the row",
-            key=rows.column(RECORD_KEY)[at].as_py(), rows=int((~known).sum()),
+            key=rows.column(RECORD_KEY)[at].as_py(),
+            rows=int((~known).sum()),
             hint="insert whole rows first, without hoodie.write.partial.update.schema",
-        )  # fmt: skip
+        )
 
 
 def _new_only(fresh: Mask, places: Located) -> _Tags:
