@@ -63,8 +63,9 @@ def build(folder: Path, partitions: int, commits: int) -> list[str]:
     """A table and the instants of its upserts."""
     count = partitions * GROUP_ROWS
     first = rows_of(np.arange(count), 0)
-    table = create_table(folder, first.schema, record_key="id", partition_by="part",
-                         options=OPTIONS)  # fmt: skip
+    table = create_table(
+        folder, first.schema, record_key="id", partition_by="part", options=OPTIONS
+    )
     table.bulk_insert(first)
     rng = np.random.default_rng(20_261_121)
     times = []
@@ -103,9 +104,10 @@ def main() -> None:
             since, until = times[commits // 2 - 1], times[commits // 2]
             opened: set[str] = set()
             table = Table(
-                CountingFileSystem(folder, opened), options=parse_options(OPTIONS),
+                CountingFileSystem(folder, opened),
+                options=parse_options(OPTIONS),
                 engine=LocalEngine(),
-            )  # fmt: skip
+            )
             spent, found = measure(
                 lambda t=table, a=since, b=until: t.changes(a, b).to_arrow(), arguments.repeat
             )

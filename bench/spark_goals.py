@@ -148,8 +148,9 @@ def _of_kinds() -> Iterator[AtMost | FirstQuery]:
             yield AtMost(f"format with enable, {big}, {what}: as hudi.read (1.1x)",
                          Figure(ours, "enabled", what), _scan(kind, what), 1.1)  # fmt: skip
         for way in ("scan", "source", "enabled"):
-            yield FirstQuery(f"first query of a session, {big}, {way}: at most 2 s more",
-                             ours, way, 2.0)  # fmt: skip
+            yield FirstQuery(
+                f"first query of a session, {big}, {way}: at most 2 s more", ours, way, 2.0
+            )
         for what, figure in (("load", _load), ("upsert", _upsert)):
             yield AtMost(f"{what} {big}, version 9: 1.1x of version 6",
                          figure(f"{ours}-9"), figure(ours), 1.1)  # fmt: skip

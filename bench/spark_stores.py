@@ -112,8 +112,9 @@ def on_s3(given: argparse.Namespace) -> Iterator[Store]:
 def _s3_facts(options: dict[str, str]) -> dict[str, Any]:
     properties = {f"spark.hadoop.{n}": text for n, text in spark_s3.properties(options).items()}
     return {
-        "storage_options": options, "properties": {"spark.jars": spark_s3.jars(), **properties},
-    }  # fmt: skip
+        "storage_options": options,
+        "properties": {"spark.jars": spark_s3.jars(), **properties},
+    }
 
 
 def s3_request(request: str) -> Request:

@@ -154,10 +154,11 @@ class Bench:
             *("--batches", str(self.batches), "--jars", jars),
         ]
         ended = machine.run(
-            command, on_line=lambda line: self._take(result, way, line),
+            command,
+            on_line=lambda line: self._take(result, way, line),
             limit_seconds=min(self.limit_seconds, max(1.0, self.until - time.monotonic())),
             environment=environment,
-        )  # fmt: skip
+        )
         result.others.append(ended.others)
         if ended.verdict:
             result.problems.append(f"{way} {ended.verdict}")

@@ -21,8 +21,9 @@ CASES = [
 def test_every_n_values_that_meet_meet_in_a_chosen_case(n: int, count: int) -> None:
     chosen = [CASES[number] for number in covering(CASES, n)]
     assert len(chosen) == count
-    meetings = [{met for case in cases for met in combinations(case, n)} for cases in
-                (CASES, chosen)]  # fmt: skip
+    meetings = [
+        {met for case in cases for met in combinations(case, n)} for cases in (CASES, chosen)
+    ]
     assert meetings[0] == meetings[1]
 
 

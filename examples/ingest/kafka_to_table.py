@@ -23,9 +23,7 @@ import pyhudi.duckdb
 from pyhudi.ingest import KafkaSource, Stream
 
 CITIES = ("berlin", "lisbon", "oslo")
-SCHEMA = pa.schema(
-    {"id": pa.string(), "ts": pa.int64(), "city": pa.string(), "fare": pa.float64()}
-)  # fmt: skip
+SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string(), "fare": pa.float64()})
 QUERY = """
     SELECT city, count(*) AS rides, sum(fare) AS fares
     FROM rides GROUP BY city ORDER BY city

@@ -103,9 +103,10 @@ def test_without_retries_the_error_names_the_other_instant_and_the_groups() -> N
     fs = new_table()
     other: list[str] = []
     table = optimistic(
-        fs, lambda t: other.append(str(t.upsert(rows(range(4), 2)).instant)),
+        fs,
+        lambda t: other.append(str(t.upsert(rows(range(4), 2)).instant)),
         **{"hoodie.write.num.retries.on.conflict.failures": "0"},
-    )  # fmt: skip
+    )
     with pytest.raises(WriteConflictError) as refused:
         table.upsert(rows(range(2, 6), 3))
     assert refused.value.facts["instant"] == other[0]

@@ -411,8 +411,9 @@ def test_files_of_an_attempt_that_appear_after_the_next_one_has_completed_give_n
     fs = LeasedFileSystem(store, Process("reader"), "t")
     found = Table(fs, options=listed, engine=LocalEngine(1)).scan(["id", "v"]).to_arrow()
     assert sorted(found.to_pylist(), key=lambda r: r["id"]) == [
-        {"id": "0", "v": 2}, {"id": "a", "v": 1},
-    ]  # fmt: skip
+        {"id": "0", "v": 2},
+        {"id": "a", "v": 1},
+    ]
     assert stored(store) == {"0": 2, "a": 1}
 
 

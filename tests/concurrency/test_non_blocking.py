@@ -158,9 +158,9 @@ def test_a_crashed_writer_is_rolled_back_by_the_next_one() -> None:
 def test_early_detection_finds_no_conflict() -> None:
     fs = new_table()
     early = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
-    met_by(
-        fs, lambda: met_by(fs, lambda: None, **early).upsert(rows(range(9), 2))
-    ).upsert(rows(range(9), 1))  # fmt: skip
+    met_by(fs, lambda: met_by(fs, lambda: None, **early).upsert(rows(range(9), 2))).upsert(
+        rows(range(9), 1)
+    )
     assert snapshot(fs) == {f"k{i}": 2 for i in range(9)}
 
 

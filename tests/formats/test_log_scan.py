@@ -139,10 +139,11 @@ def test_blocks_with_and_without_an_identifier_all_count() -> None:
 
 def test_the_attempt_that_counts_decides_what_a_log_compaction_replaces() -> None:
     blocks = [
-        rows("a", "1"), rows("b", "2"),
+        rows("a", "1"),
+        rows("b", "2"),
         rows("first", "3", BLOCK_IDENTIFIER="0,0"),
         rows("again", "3", BLOCK_IDENTIFIER="1,0", COMPACTED_BLOCK_TIMES="2,1"),
-    ]  # fmt: skip
+    ]
     assert merged(blocks, "1", "2", "3") == ["again"]
 
 

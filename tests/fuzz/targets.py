@@ -244,11 +244,12 @@ def _of_a_table() -> list[Target]:
     kinds: dict[str, tuple[Callable[[str], bool], Regions]] = {
         "properties": (lambda name: name == PROPERTIES, regions.properties),
         "commit": (
-            lambda name: name.count("/") == 1 and name.endswith(".deltacommit"), regions.json_text
+            lambda name: name.count("/") == 1 and name.endswith(".deltacommit"),
+            regions.json_text,
         ),
         "log": (lambda name: ".log." in name and "/" not in name, regions.log),
         "listing": (lambda name: name.endswith(".hfile"), regions.whole("HFile")),
         "listing's logs": (lambda name: f"{index}/files/.files" in name, regions.log),
         "index's logs": (lambda name: f"{index}/record_index/.record" in name, regions.log),
-    }  # fmt: skip
+    }
     return tables.targets_of(6, kinds)

@@ -147,8 +147,9 @@ def _check_read(
     """The rows of a read are those after some number of events that its time allows."""
     began, ended = line["began"], line["at"]
     events = history.events
-    least = max((n + 1 for n, e in enumerate(events) if _must_be_visible(e, began, acked)),
-                default=0)  # fmt: skip
+    least = max(
+        (n + 1 for n, e in enumerate(events) if _must_be_visible(e, began, acked)), default=0
+    )
     most = len(list(takewhile(lambda e: e.start <= ended + _CLOCK_SECONDS, events)))
     met = events[least:most]
     if "error" in line:

@@ -58,8 +58,7 @@ def test_a_story_as_it_was_has_no_problem(story: Story) -> None:
 
 
 def test_a_partly_missing_delete_that_did_nothing_is_found(story: Story) -> None:
-    story.upsert("b", [9], noted_as="delete", noted_keys=[1, 30],
-                 inserted=0, deleted=1, missing=1)  # fmt: skip
+    story.upsert("b", [9], noted_as="delete", noted_keys=[1, 30], inserted=0, deleted=1, missing=1)
     assert any(problem.startswith("now: k1 is a") for problem in story.problems())
 
 
@@ -87,8 +86,9 @@ def test_a_lost_update_is_found(story: Story) -> None:
 
 def test_a_lost_commit_is_found(story: Story) -> None:
     story.diary.note(op="x", kind="upsert", keys=[5], part="")
-    story.diary.note(op="x", instant="20300101000000000", inserted=1, updated=0, deleted=0,
-                     missing=0)  # fmt: skip
+    story.diary.note(
+        op="x", instant="20300101000000000", inserted=1, updated=0, deleted=0, missing=0
+    )
     assert any(problem.startswith("acknowledged and lost") for problem in story.problems())
 
 

@@ -86,8 +86,9 @@ def test_a_key_that_comes_with_another_partition(index: Indexed, kind: TableType
     if index.kind.is_global:
         assert moves or index.kind is IndexKind.RECORD
         assert [row for row in found if row[0] in keys(1, 2)] == [
-            ("k001", 2, "p1"), ("k002", 2, "p1"),
-        ]  # fmt: skip
+            ("k001", 2, "p1"),
+            ("k002", 2, "p1"),
+        ]
         table.upsert(batch([1], 3, "p1"))
         assert rows_of(table)["k001"] == (3, "p1")
     else:

@@ -41,12 +41,12 @@ def plant(table: Table, kind: Indexed, places: Places) -> None:
         place.put(
             (
                 key.encode(),
-                None if group is None else Entry(
-                    newest.time.encode(), group.file_id.encode(), group.partition.encode()
-                ),
+                None
+                if group is None
+                else Entry(newest.time.encode(), group.file_id.encode(), group.partition.encode()),
             )
             for key, group in places.items()
-        )  # fmt: skip
+        )
         return
     place = place_of(table._fs, table._options.write.index_rules.rocksdb)
     state = table._state()
@@ -89,14 +89,15 @@ def test_faults_are_found_and_repaired(kind: Indexed) -> None:
     table = made(kind)
     p0, p1 = home(table, "p0"), home(table, "p1")
     plant(
-        table, kind,
+        table,
+        kind,
         {
             "k000": None,  # missing
             "k003": FileGroupId("p0", "no-such-group-0"),  # answers nothing: missing
             "k004": p0,  # lives in p1
             "nobody": p1,
         },
-    )  # fmt: skip
+    )
     check = table.index.verify()
     assert check.faults == {"missing": 2, "stale_partition": 1, "orphaned": 1}
     assert {e["record_key"] for e in check.examples} == {"k000", "k003", "k004", "nobody"}

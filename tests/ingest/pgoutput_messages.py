@@ -142,9 +142,10 @@ def text(value: Any, kind: int) -> str | None:
 
 
 NO_VALUES = {
-    NUMERIC: ("NaN",), TIME: ("infinity", "-infinity", "0044-03-15 00:00:00+00 BC"),
+    NUMERIC: ("NaN",),
+    TIME: ("infinity", "-infinity", "0044-03-15 00:00:00+00 BC"),
     INTS: ("{{1,2},{3,4}}",),
-}  # fmt: skip
+}
 """Texts that a column of the type may have in PostgreSQL, and that Arrow has no value for."""
 
 

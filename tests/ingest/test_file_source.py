@@ -46,7 +46,7 @@ from tests.ingest.contract import (
     SourceHarness,
     some_rows,
     values,
-)  # fmt: skip
+)
 
 NOW = 1_700_000_000
 FORMATS = ("parquet", "arrow", "avro", "orc", "csv", "json")
@@ -262,8 +262,9 @@ def test_csv_files_may_have_another_delimiter_and_no_header(tmp_path: Path) -> N
     put(tmp_path, "a.csv", b'a;1;"x;y"\nb;2;\n', 1)
     found = batch_of(FileSource(tmp_path, delimiter=";", header=False)).rows.read_all()
     assert found.to_pylist() == [
-        {"id": "a", "ts": 1, "city": "x;y"}, {"id": "b", "ts": 2, "city": None}
-    ]  # fmt: skip
+        {"id": "a", "ts": 1, "city": "x;y"},
+        {"id": "b", "ts": 2, "city": None},
+    ]
 
 
 def test_an_empty_file_of_text_has_no_rows(tmp_path: Path) -> None:

@@ -99,8 +99,9 @@ def test_lines_of_csv_that_are_no_rows_are_rejected(tmp_path: Path) -> None:
     assert rows == [{"id": "a", "n": 1}, {"id": "i", "n": 2}]
     positions = {p: raw for p, raw in bad.items() if p.startswith("a.csv:")}
     assert positions == {
-        **{f"a.csv:{n}": lines[n - 1] for n in (3, 4, 5, 6, 7, 8, 10)}, "a.csv:12": b'j,"3\nk,4',
-    }  # fmt: skip
+        **{f"a.csv:{n}": lines[n - 1] for n in (3, 4, 5, 6, 7, 8, 10)},
+        "a.csv:12": b'j,"3\nk,4',
+    }
     assert len(bad) == len(positions) + 1  # the row without a key
 
 

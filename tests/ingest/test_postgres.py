@@ -24,7 +24,7 @@ from tests.ingest.contract import (
     SourceContract,
     SourceHarness,
     some_rows,
-)  # fmt: skip
+)
 from tests.support.postgres import postgres_url, start_postgres, stop_postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
@@ -217,9 +217,10 @@ def test_properties_follow_a_table(tmp_path: Path, server: Server) -> None:
     stated = {
         "hoodie.streamer.jdbc.url": f"jdbc:{server.url}",
         "hoodie.streamer.jdbc.table.name": "rides",
-        "pyhudi.ingest.postgres.publication": "changes", "pyhudi.ingest.postgres.slot": "ingest",
+        "pyhudi.ingest.postgres.publication": "changes",
+        "pyhudi.ingest.postgres.slot": "ingest",
         "hoodie.datasource.write.recordkey.field": "id",
-    }  # fmt: skip
+    }
     path = str(tmp_path / "t")
     settings = IngestSettings(stated, source_class="PostgresChanges", target_base_path=path)
     settings.stream().run()

@@ -53,10 +53,11 @@ SPECIAL = {
     "numeric(10,2)": "NaN", "int[]": "{{1,2},{3,4}}", "time": "24:00",
 }  # fmt: skip
 KEYS: dict[str, Any] = {
-    "text": lambda r: f"k{r.randrange(15)}\"',\\", "bigint": lambda r: r.randrange(15),
+    "text": lambda r: f"k{r.randrange(15)}\"',\\",
+    "bigint": lambda r: r.randrange(15),
     "uuid": lambda r: f"00000000-0000-0000-0000-{r.randrange(15):012}",
     "date": lambda r: f"2026-01-{r.randrange(1, 16):02}",
-}  # fmt: skip
+}
 
 
 class Round:
@@ -200,10 +201,11 @@ class Round:
     def check(self) -> None:
         names = {**self.key, **self.columns}
         select = ", ".join(
-            f"CASE WHEN {n} IS DISTINCT FROM NULL THEN concat({n}) END" if k in AS_TEXT else
-            (f"{n}::text[]" if k == "mood[]" else n)
+            f"CASE WHEN {n} IS DISTINCT FROM NULL THEN concat({n}) END"
+            if k in AS_TEXT
+            else (f"{n}::text[]" if k == "mood[]" else n)
             for n, k in names.items()
-        )  # fmt: skip
+        )
         rows = (
             self.run(f"SELECT {select} FROM r").fetchall()
             if not self.specials
@@ -247,9 +249,10 @@ class Round:
     def drop(self) -> None:
         self.run("ALTER ROLE test RESET ALL")
         for text in (
-            "SELECT pg_drop_replication_slot('s')", "DROP PUBLICATION IF EXISTS p",
+            "SELECT pg_drop_replication_slot('s')",
+            "DROP PUBLICATION IF EXISTS p",
             "DROP TABLE IF EXISTS r CASCADE",
-        ):  # fmt: skip
+        ):
             with suppress(psycopg.Error):
                 self.run(text)
 

@@ -21,7 +21,7 @@ from tests.ingest.contract import (
     UNLIMITED,
     SourceContract,
     SourceHarness,
-)  # fmt: skip
+)
 
 DRIVERS = ("adbc", "sqlalchemy")
 

@@ -237,10 +237,11 @@ def test_a_table_of_the_continuous_mode_of_the_streamer_is_continued(
     path = foreign(tmp_path, "streamer_mor_v3") / "streamer_mor_v3"
     how: dict[str, Any] = {
         "options": {
-            "hoodie.index.type": "BLOOM", "hoodie.skip.default.partition.validation": "true",
+            "hoodie.index.type": "BLOOM",
+            "hoodie.skip.default.partition.validation": "true",
         },
         "key_generator": pyhudi.PythonKeys(lambda rows: ["default"] * rows.num_rows),
-    }  # fmt: skip
+    }
     pyhudi.open_table(path, **how).upgrade(to=version)
     table = pyhudi.open_table(path, **how)
     assert table.checkpoint() == "00008" and table.count() == 3000

@@ -131,8 +131,9 @@ def test_both_use_and_maintain_one_index(
     using = "bloom_filters" if kind == "cow" else "column_stats"
     table.upsert(rows(range(32), 1))
     if creator == "pyhudi":
-        table.index.create("expression", "ts", name="day", expression="from_unixtime",
-                           options=FORMAT)  # fmt: skip
+        table.index.create(
+            "expression", "ts", name="day", expression="from_unixtime", options=FORMAT
+        )
         table.index.create("expression", "e", name="sized", expression="length")
         if version == 9:
             table.index.create("expression", "d", name="in_year", expression="year")

@@ -136,7 +136,7 @@ TABLES: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "mor undone": (undone, MOR),
     "mor evolved": (evolved, MOR),
     "mor evolved avro": (evolved, {**MOR, "options": AVRO}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -15,8 +15,9 @@ from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("a", pa.int64()),
-                    ("b", pa.int64())])  # fmt: skip
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("part", pa.string()), ("a", pa.int64()), ("b", pa.int64())]
+)
 ENABLED = {
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",

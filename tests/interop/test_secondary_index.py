@@ -20,8 +20,9 @@ from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
 
-SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "c": pa.string(),
-                    "d": pa.date32()})  # fmt: skip
+SCHEMA = pa.schema(
+    {"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "c": pa.string(), "d": pa.date32()}
+)
 SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 LISTING = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
 

@@ -95,8 +95,9 @@ def test_typed_entries_state_the_type_of_their_bounds(in_log: bool) -> None:
         values = pc.min_max(rows.column(name))
         assert bounds is not None
         assert (bounds.low[0].as_py(), bounds.high[0].as_py()) == (
-            values["min"].as_py(), values["max"].as_py(),
-        )  # fmt: skip
+            values["min"].as_py(),
+            values["max"].as_py(),
+        )
 
 
 def test_untyped_entries_have_the_wrappers_of_version_6() -> None:

@@ -38,8 +38,9 @@ def test_a_merge_on_read_table_with_statistics_accepts_any_number_of_commits(
         "hoodie.metadata.index.column.stats.enable": "true",
         "hoodie.metadata.compact.max.delta.commits": "3",
         "hoodie.clean.commits.retained": "1",
-        "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2",
-    }  # fmt: skip
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "2",
+    }
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", table_type="mor", version=version, options=options,
         partition_by="w" if partitioned else None,
@@ -135,8 +136,9 @@ def test_entries_merge_in_turn_as_one_after_the_other(version: int, count: int) 
         nothing = pa.nulls(len(values), values.type)
         values = pa.array(
             [v if ok else None for v, ok in zip(values.to_pylist(), alive.to_pylist(), strict=True)]
-            or nothing, values.type,
-        )  # fmt: skip
+            or nothing,
+            values.type,
+        )
         keys = pa.array([key.encode() for key, _ in rows], pa.binary())
         found_keys, found = widened(keys, values, schema, path="column_stats")
         got = decode_ranges(found, schema, path="p").to_pylist()

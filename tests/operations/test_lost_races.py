@@ -96,9 +96,10 @@ def test_a_write_whose_search_lacks_files_that_were_cleaned_is_planned_again() -
     """Its filter is applied to a snapshot whose files another process has deleted meanwhile."""
     fs = new_table()
     newest_alone = {
-        **OPTIMISTIC, "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+        **OPTIMISTIC,
+        "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
         "hoodie.clean.fileversions.retained": "1",
-    }  # fmt: skip
+    }
 
     def clean_meanwhile() -> None:
         commit_meanwhile(fs)

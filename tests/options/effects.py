@@ -636,9 +636,10 @@ def registered_again(given: Given) -> Any:
 def sent_event(given: Given) -> Any:
     """Path, job and token of the event of a write."""
     base = {
-        **QUIET, "pyhudi.openlineage.url": server(),
+        **QUIET,
+        "pyhudi.openlineage.url": server(),
         "hoodie.datasource.meta.sync.base.path": "s3://lake/t",
-    }  # fmt: skip
+    }
     with taking() as taken:
         table(given, base=base).insert(rows(range(2), 1))
         return [(t.path, t.message["job"], t.headers["Authorization"]) for t in taken]
@@ -647,9 +648,10 @@ def sent_event(given: Given) -> Any:
 def sent_dataset(given: Given) -> Any:
     """The URN, token and properties that DataHub gets from a sync."""
     base = {
-        **QUIET, "hoodie.meta.sync.datahub.emitter.server": server(),
+        **QUIET,
+        "hoodie.meta.sync.datahub.emitter.server": server(),
         "hoodie.datasource.meta.sync.base.path": "s3://lake/t",
-    }  # fmt: skip
+    }
     with taking() as taken:
         table(given, base=base).sync("datahub")
     found = [(t.path, t.message["proposal"], t.headers["Authorization"]) for t in taken]
@@ -660,8 +662,9 @@ def registered_inline(given: Given) -> Any:
     """The notes of a write, after which the metastore is synced or not."""
     with metastore() as (uri, handler):
         base = {
-            **QUIET, "hoodie.datasource.hive_sync.metastore.uris": uri,
+            **QUIET,
+            "hoodie.datasource.hive_sync.metastore.uris": uri,
             "hoodie.datasource.meta.sync.base.path": "s3://lake/t",
-        }  # fmt: skip
+        }
         report = table(given, base=base).insert(rows(range(4), 1))
         return report.notes, sorted(handler.tables)

@@ -55,14 +55,15 @@ def test_each_kind_has_its_properties(name: str) -> None:
     ("given", "moving"),
     [
         ({}, "global_bloom global_simple"),
-        ({"hoodie.record.index.update.partition.path": "true"},
-         "record elastic global_bloom global_simple"),
+        (
+            {"hoodie.record.index.update.partition.path": "true"},
+            "record elastic global_bloom global_simple",
+        ),
         ({"hoodie.bloom.index.update.partition.path": "false"}, "global_simple"),
         ({"hoodie.simple.index.update.partition.path": "false"}, "global_bloom"),
-        ({"hoodie.hbase.index.update.partition.path": "true"},
-         "hbase global_bloom global_simple"),
+        ({"hoodie.hbase.index.update.partition.path": "true"}, "hbase global_bloom global_simple"),
     ],
-)  # fmt: skip
+)
 def test_a_key_that_comes_with_another_partition_moves_where_the_kind_s_option_says(
     given: dict[str, str], moving: str
 ) -> None:

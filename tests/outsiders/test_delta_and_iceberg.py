@@ -194,10 +194,11 @@ def test_large_values_come_back(tmp_path: Path) -> None:
     """Texts of 1 MB, whose statistics are cut, and lists with 100,000 elements."""
     rows = pa.table(
         {
-            "id": ["a", "b"], "c": ["é" * 500_000, "z" * 1_000_000],
+            "id": ["a", "b"],
+            "c": ["é" * 500_000, "z" * 1_000_000],
             "many": [list(range(100_000)), None],
         }
-    )  # fmt: skip
+    )
     table = made(tmp_path, rows.schema, options={"hoodie.metadata.enable": "true"})
     table.insert(rows)
     assert table.scan(with_meta=False).to_arrow().sort_by("id").equals(rows)

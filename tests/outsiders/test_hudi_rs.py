@@ -153,14 +153,15 @@ def test_lance_files_are_refused(name: str, tmp_path: Path) -> None:
     [
         (
             "cow_v6_complexkeygen_hivestyle",
-            (pc.field("byteField") >= 10) & (pc.field("byteField") < 20)
+            (pc.field("byteField") >= 10)
+            & (pc.field("byteField") < 20)
             & (pc.field("shortField") != 100),
             [1, 3],
         ),
         ("mor_parquet_v6_simplekeygen_nonhivestyle", pc.field("byteField") == 10, [1, 3]),
         ("cow_v8_simplekeygen_nonhivestyle", "byteField = 10", [1, 3]),
     ],
-)  # fmt: skip
+)
 def test_partition_filters_select_rows_and_partitions(
     name: str, where: Any, keys: list[int], tmp_path: Path
 ) -> None:

@@ -166,8 +166,9 @@ def test_a_downgrade_drops_the_index(kind: str, to: int) -> None:
     assert planned.dropped == ("record_index",)
     done = table.downgrade(to=to)
     assert done.dropped == ("record_index",) and done.rebuilt == ("files",)
-    again = Table(table._fs, options=parse_options({"hoodie.index.type": "SIMPLE"}),
-                  engine=LocalEngine(2))  # fmt: skip
+    again = Table(
+        table._fs, options=parse_options({"hoodie.index.type": "SIMPLE"}), engine=LocalEngine(2)
+    )
     assert not again.index.list().num_rows
     read = again.scan(["id", "part", "v"]).to_arrow().to_pylist()
     assert {(row["id"], row["part"]): row["v"] for row in read} == rows

@@ -16,7 +16,7 @@ from pyhudi.server.sql_server import public_text
             "the query failed; reason=Invalid Input: no",
         ),
         (
-            "the query failed; reason=Traceback (most recent call last):\n  File \"/a/b.py\"",
+            'the query failed; reason=Traceback (most recent call last):\n  File "/a/b.py"',
             "the query failed; reason=",
         ),
         (
@@ -26,6 +26,6 @@ from pyhudi.server.sql_server import public_text
         ("no table; path=s3://b/lake/t; check", "no table; path=(a file of the server); check"),
         ("near a/b or 1 / 2 / 3, day=2026/11/21", "near a/b or 1 / 2 / 3, day=2026/11/21"),
     ],
-)  # fmt: skip
+)
 def test_frames_and_places_stay_on_the_server(text: str, sent: str) -> None:
     assert public_text(text) == sent

@@ -269,8 +269,9 @@ def test_what_cannot_be_is_refused_before_anything_changes(tmp_path: Path) -> No
     by_option = {"hoodie.clustering.plan.strategy.partition.selected": "nowhere"}
     reopened = pyhudi.open_table(tmp_path / "t", options=by_option)
     assert reopened.cluster("x").notes == (
-        "no such partition: nowhere", "no file group to rewrite",
-    )  # fmt: skip
+        "no such partition: nowhere",
+        "no file group to rewrite",
+    )
     assert table.timeline.last == newest
     buckets = pyhudi.create_table(
         tmp_path / "b", SCHEMA, record_key="id", index="bucket", table_type="cow"
@@ -343,8 +344,9 @@ def test_clusterings_follow_the_commits_on_request(tmp_path: Path, version: str)
         "hoodie.clustering.plan.strategy.sort.columns": "x",
     }
     inline = pyhudi.open_table(tmp_path / "t", options=options)
-    noted = [any("clustering" in n for n in inline.insert(batch(20 + n, 20)).notes)
-             for n in range(4)]  # fmt: skip
+    noted = [
+        any("clustering" in n for n in inline.insert(batch(20 + n, 20)).notes) for n in range(4)
+    ]
     assert noted == [True, False, True, False]
     assert table.scan().count() == 1798 + 80
 

@@ -183,7 +183,7 @@ DAYS = {"2026/11/18": (1, 1, 1), "2026/11/19": (9,), "2026/11/20": (2, 2), "day=
         ("UnBoundedPartitionAware", {"compaction__daybased__target__partitions": "2"}, [18]),
         ("PartitionRegexBased", {"compaction__partition__path__regex": ".*/(18|20)"}, [18, 20]),
     ],
-)  # fmt: skip
+)
 def test_strategies_take_what_their_names_say(
     strategy: str, more: dict[str, str], taken: list[int]
 ) -> None:
@@ -232,8 +232,9 @@ def test_triggers_count_commits_and_seconds(
     if trigger == "NUM_COMMITS_AFTER_LAST_REQUEST":
         table.schedule_compaction()
         state = load_state(LocalFileSystem(tmp_path / "t"), parse_options({}).read)
-        options = compaction(compact__inline__trigger__strategy=trigger,
-                             compact__inline__max__delta__commits="1")  # fmt: skip
+        options = compaction(
+            compact__inline__trigger__strategy=trigger, compact__inline__max__delta__commits="1"
+        )
         assert not service.compaction_is_due(state.timeline, state.zone, options), (
             "the request is what counts"
         )

@@ -109,9 +109,10 @@ def test_a_dry_run_changes_nothing(
     if name == "ttl run":
         words += ["--option", "hoodie.partition.ttl.strategy.days.retain=1"]
     words += {
-        "index create": ["column_stats"], "index drop": ["record_index"],
+        "index create": ["column_stats"],
+        "index drop": ["record_index"],
         "table set": ["owner=ana"],
-    }.get(name, [])  # fmt: skip
+    }.get(name, [])
     before = files(path)
     with pytest.raises(SystemExit) as ended:
         run([*words, "--dry-run", "--json"])

@@ -135,8 +135,9 @@ def test_reads_of_a_real_table_do_not_change(name: str) -> None:
     assert report.instants and report.files == 1
     again = opened(fs)
     assert list(again.archived_timeline) == [
-        *known, *(i for i in instants if i.time in report.instants)
-    ]  # fmt: skip
+        *known,
+        *(i for i in instants if i.time in report.instants),
+    ]
     assert [i for i in again.timeline if i.is_completed] == [
         i for i in instants if i.time not in report.instants
     ]

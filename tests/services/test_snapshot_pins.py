@@ -150,8 +150,9 @@ def test_the_hold_of_a_killed_process_ends_at_once(tmp_path: Path) -> None:
     oldest = table.timeline.commits.instants[0].time
     child = subprocess.Popen(
         [sys.executable, "-c", READER, str(tmp_path / "t"), oldest],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert child.stdout is not None and child.stdout.readline() == f"{oldest}\n"
     assert table.clean().held == (oldest,) and not table.doctor().findings
     child.kill()

@@ -45,7 +45,7 @@ def session(master: str, events: Path) -> Any:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.python.daemon.module": "tests.spark.failing_daemon",
         "spark.pyhudi.read.logs.minBytes": "0",
-    }  # fmt: skip
+    }
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)

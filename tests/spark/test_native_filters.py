@@ -195,8 +195,9 @@ RANGES: list[Callable[[list[str]], tuple[str, str | None]]] = [
 def test_changes_are_those_of_the_local_engine(
     spark: Any, tmp_path: Path, kind: str, version: int, ordering: str | None
 ) -> None:
-    schema = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()),
-                        ("v", pa.string())])  # fmt: skip
+    schema = pa.schema(
+        [("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("v", pa.string())]
+    )
     path = tmp_path / "t"
     table = pyhudi.create_table(
         path, schema, record_key="id", partition_by="part", table_type=kind, version=version,

@@ -83,8 +83,9 @@ def test_an_overwrite_leaves_the_lock_file_of_apache_hudi(tmp_path: Path) -> Non
 def test_spark_writes_and_reads_a_table_on_s3(spark: Any, s3: S3Server, url: str) -> None:
     import pyhudi.spark as hudi
 
-    frame = spark.createDataFrame([("a", "x", 1, 1), ("b", "y", 1, 2)], "id string, part string, "
-                                  "ts long, v long")  # fmt: skip
+    frame = spark.createDataFrame(
+        [("a", "x", 1, 1), ("b", "y", 1, 2)], "id string, part string, ts long, v long"
+    )
     named = {"record_key": "id", "partition_by": ["part"], "ordering": "ts"}
     hudi.upsert(frame, url, storage_options=s3.options, **named)
     newer = spark.createDataFrame([("b", "y", 2, 20)], frame.schema)

@@ -130,9 +130,10 @@ def test_a_missing_table_is_reported_before_anything_runs(tmp_path: Path) -> Non
         source.source(tmp_path / "nothing").schema()
     with pytest.raises(TableNotFoundError, match="delete from"):
         source.writer(
-            tmp_path / "nothing", pa.schema([("id", pa.string())]),
+            tmp_path / "nothing",
+            pa.schema([("id", pa.string())]),
             hoodie__datasource__write__operation="delete",
-        )  # fmt: skip
+        )
     assert not (tmp_path / "nothing").exists()
 
 

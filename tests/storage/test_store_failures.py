@@ -55,8 +55,9 @@ def test_an_unreachable_endpoint_is_given_up_in_time_and_named() -> None:
     assert time.monotonic() - began < 6
     error = raised.value
     assert (error.facts["endpoint"], error.facts["path"].startswith("s3://bucket/t")) == (
-        endpoint, True,
-    )  # fmt: skip
+        endpoint,
+        True,
+    )
     assert error.retryable and "retry_timeout" in (error.hint or "")
 
 

@@ -87,8 +87,9 @@ class Browser:
         width = self.value("window.innerWidth")
         height = min(self.value("document.documentElement.scrollHeight"), height_max)
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-        found = self.call("Page.captureScreenshot", format="png", clip=clip,
-                          captureBeyondViewport=True)  # fmt: skip
+        found = self.call(
+            "Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True
+        )
         picture = base64.b64decode(found["data"])
         path.write_bytes(picture)
         return picture

@@ -145,8 +145,9 @@ class Generator:
                 f"({one.text} {word} {two.text})",
                 None if peers is None else f"({peers[0]} {word} {peers[1]})",
                 lambda row: join(one.holds(row), two.holds(row)),
-                one.columns | two.columns, one.zeros or two.zeros,
-            )  # fmt: skip
+                one.columns | two.columns,
+                one.zeros or two.zeros,
+            )
         inner = self.case(depth + 1)
         text, peer = f"not ({inner.text})", inner.peer and f"not ({inner.peer})"
         return Case(text, peer, lambda row: negation(inner.holds(row)), inner.columns, inner.zeros)
@@ -299,8 +300,9 @@ class Generator:
             same = (row[name] is None and value is None) if equal is None else equal
             return not same if word == "is distinct from" else same
 
-        return Case(f"{name} {word} {written}", peer and f"{name} {word} {peer}", holds,
-                    frozenset({name}))  # fmt: skip
+        return Case(
+            f"{name} {word} {written}", peer and f"{name} {word} {peer}", holds, frozenset({name})
+        )
 
     def truth(self) -> Case:
         text, holds = self.chance.choice(TRUTHS)
@@ -312,10 +314,11 @@ class Generator:
             text, holds = chance.choice(TEXTS)
             is_case = text.startswith("case")
             return Case(
-                text, text,
+                text,
+                text,
                 lambda row: holds(row["s"]) if is_case or row["s"] is not None else None,
                 frozenset({"s"}),
-            )  # fmt: skip
+            )
         pattern = "".join(
             chance.choice(
                 ["%", "%", "_", "a", "A", "b", "é", "日", "\\%", "\\_", "\\\\", "\n", "'"]
@@ -332,8 +335,9 @@ class Generator:
             return not found if word.startswith("not") else found
 
         quoted = "'" + pattern.replace("'", "''") + "'"
-        return Case(f"s {word} {quoted}", f"s {word} {quoted} escape '\\'", matches,
-                    frozenset({"s"}))  # fmt: skip
+        return Case(
+            f"s {word} {quoted}", f"s {word} {quoted} escape '\\'", matches, frozenset({"s"})
+        )
 
     def derived(self, name: str) -> Case:
         found = [d for d in DERIVED if d[0] == name] or [d for d in DERIVED if d[0] == "i"]
@@ -410,4 +414,4 @@ DERIVED: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("day", "month(day)|2", lambda d: None if d is None else d.month),
     ("t", "year(t)|2024", lambda t: None if t is None else t.year),
     ("w", "cast(w as date)|date '2024-02-29'", lambda w: None if w is None else w.date()),
-]  # fmt: skip
+]

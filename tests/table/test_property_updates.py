@@ -40,8 +40,9 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 UNKNOWN = st.dictionaries(
     st.builds("some.{}".format, _TEXT) | st.builds("hoodie.record.merge.property.{}".format, _TEXT),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 def options_of(version: int, **more: str) -> Options:

@@ -248,8 +248,9 @@ def test_levels_are_merged_into_levels_and_files_of_old_versions_deleted() -> No
     files = load_manifest(fs, HISTORY).files
     assert [file.level for file in files] == [3, 1]
     assert [(f.first, f.last) for f in files] == [
-        (instants[0].time, instants[53].time), (instants[54].time, instants[59].time)
-    ]  # fmt: skip
+        (instants[0].time, instants[53].time),
+        (instants[54].time, instants[59].time),
+    ]
     assert len(manifest_numbers(fs, HISTORY)) <= 5
     assert len(fs.names(HISTORY)) < 20 and fs.exists(f"{HISTORY}/notes.txt")
 

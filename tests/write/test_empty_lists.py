@@ -36,5 +36,6 @@ def test_nested_lists_without_offsets_are_empty(tmp_path: Path, kind: pa.DataTyp
     table.upsert(rows)
     table.upsert(rows)
     assert table.scan(["id", "deep"]).to_arrow().to_pylist() == [
-        {"id": "a", "deep": []}, {"id": "b", "deep": []},
-    ]  # fmt: skip
+        {"id": "a", "deep": []},
+        {"id": "b", "deep": []},
+    ]

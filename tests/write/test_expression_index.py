@@ -77,8 +77,9 @@ def check_exact(table: Table) -> None:
                 assert found is not None, (index.name, file.name)
                 spans.setdefault(slice_.partition, []).append(found)
         for partition, own in spans.items():
-            lows, highs = ([side for side in sides if side is not None]
-                           for sides in zip(*own, strict=True))  # fmt: skip
+            lows, highs = (
+                [side for side in sides if side is not None] for sides in zip(*own, strict=True)
+            )
             found = bounds(table, index, NAMING.key(index.column, partition))
             assert found is not None
             assert not lows or (found[0] <= min(lows) and found[1] >= max(highs))

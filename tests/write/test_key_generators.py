@@ -77,9 +77,10 @@ def test_an_upsert_finds_the_records_of_apache_hudi(name: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_delete_by_rows_finds_the_records_of_apache_hudi(name: str) -> None:
     table = Table(
-        golden_table(name), options=parse_options({"hoodie.index.type": "RECORD_INDEX"}),
+        golden_table(name),
+        options=parse_options({"hoodie.index.type": "RECORD_INDEX"}),
         engine=LocalEngine(2),
-    )  # fmt: skip
+    )
     rows = table.scan().to_arrow().slice(0, 5)
     report = table.delete(rows.select([n for n in rows.schema.names if n in ("id", "name")]))
     assert (report.deleted, report.missing_keys) == (5, 0)

@@ -167,8 +167,9 @@ def test_expressions_and_literals_are_values(tmp_path: Path) -> None:
 
 def test_of_several_source_rows_of_a_key_the_greatest_is_used(tmp_path: Path) -> None:
     table = made(tmp_path / "t")
-    rows = source(change(1, "D", ts=9), change(1, "U", ts=5), change(2, "D", ts=4),
-                  change(2, "U", ts=6))  # fmt: skip
+    rows = source(
+        change(1, "D", ts=9), change(1, "U", ts=5), change(2, "D", ts=4), change(2, "U", ts=6)
+    )
     report = cdc(table, rows).execute()
     found = stored(table)
     assert report.duplicates == 2 and "k1" not in found and found["k2"]["ts"] == 6

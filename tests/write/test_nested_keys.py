@@ -68,8 +68,9 @@ def run(seed: int, folder: Path, steps: int) -> None:
                 model = {n: left for n, left in model.items() if left["v"] >= 2}
             case "update":
                 table.update({"v": 5}, where="v = 3")
-                model = {n: {**left, "v": 5} if left["v"] == 3 else left
-                         for n, left in model.items()}  # fmt: skip
+                model = {
+                    n: {**left, "v": 5} if left["v"] == 3 else left for n, left in model.items()
+                }
             case "compact" if kind == "mor":
                 table.compact()
         found = rows_of(pyhudi.open_table(folder / "t"))

@@ -52,9 +52,7 @@ def refused(batch: pa.Schema, mode: str = "widen", **rules: object) -> list[str]
 
 
 def nested(inner: pa.StructType) -> pa.Schema:
-    return changed(
-        s=inner, l=pa.list_(pa.field("element", inner)), m=pa.map_(pa.string(), inner)
-    )  # fmt: skip
+    return changed(s=inner, l=pa.list_(pa.field("element", inner)), m=pa.map_(pa.string(), inner))
 
 
 @pytest.mark.parametrize("mode", ["strict", "add", "widen"])

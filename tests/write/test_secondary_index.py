@@ -21,8 +21,9 @@ from pyhudi.read.skipping.key_uniqueness import keys_are_unique
 from tests.metadata.secondary_index.stored import stored_keys
 from tests.support.versions import new_table
 
-SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "c": pa.string(),
-                    "d": pa.date32()})  # fmt: skip
+SCHEMA = pa.schema(
+    {"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "c": pa.string(), "d": pa.date32()}
+)
 names = itertools.count()
 
 

@@ -48,9 +48,9 @@ def test_a_null_is_the_number_one_and_1970_for_texts() -> None:
     assert texts([None], pa.int64(), timestamp_type="SCALAR", scalar_unit="DAYS") == [
         "1970-01-02 00"
     ]
-    assert texts(
-        [None], pa.string(), timestamp_type="DATE_STRING", input_formats="yyyy"
-    ) == ["1970-01-01 00"]  # fmt: skip
+    assert texts([None], pa.string(), timestamp_type="DATE_STRING", input_formats="yyyy") == [
+        "1970-01-01 00"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,9 @@ def test_texts_are_read_by_the_first_format_that_fits() -> None:
 def test_formats_may_be_parted_by_another_sign() -> None:
     settings = {"timestamp_type": "DATE_STRING", "input_delimiter": ";"}
     assert texts(["a,2023", "2023"], input_formats="'a,'yyyy;yyyy", **settings) == [
-        "2023-01-01 00", "2023-01-01 00",
-    ]  # fmt: skip
+        "2023-01-01 00",
+        "2023-01-01 00",
+    ]
 
 
 def test_a_text_of_another_format_names_its_row() -> None:

@@ -45,8 +45,9 @@ def test_only_matching_rows_change(
     tmp_path: Path, table_type: str, version: int, index: str
 ) -> None:
     table = made(tmp_path / "t", table_type=table_type, version=version, index=index, ordering="ts")
-    report = table.update({"fare": "fare * 2", "n": "case when n is null then 0 else n + 1 end"},
-                          where="city = 'sf'")  # fmt: skip
+    report = table.update(
+        {"fare": "fare * 2", "n": "case when n is null then 0 else n + 1 end"}, where="city = 'sf'"
+    )
     assert (report.updated, report.inserted) == (2, 0)
     assert column(table, "fare") == {"a": 2.0, "b": 4.0, "c": 3.0}
     assert column(table, "n") == {"a": 2, "b": 0, "c": 3}

@@ -71,9 +71,10 @@ def stored(table: Table) -> dict[str, Any]:
 @pytest.mark.parametrize("log_format", ["avro", "parquet"])
 def test_vectors_come_back_from_every_file_they_go_through(kind: str, log_format: str) -> None:
     table = new(
-        table_type=kind, ordering="ts",
+        table_type=kind,
+        ordering="ts",
         options={"hoodie.logfile.data.block.format": log_format, "hoodie.table.cdc.enabled": True},
-    )  # fmt: skip
+    )
     expected = {**by_id(rows(0, 20, 1)), **by_id(rows(5, 25, 2))}
     table.insert(rows(0, 20, 1))
     table.upsert(rows(5, 25, 2))

@@ -24,8 +24,9 @@ from pyhudi.metadata.secondary_index.key_format import (
 )
 from pyhudi.storage.spill import MemoryStaging
 
-SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "c": pa.string(),
-                    "n": pa.int32()})  # fmt: skip
+SCHEMA = pa.schema(
+    {"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "c": pa.string(), "n": pa.int32()}
+)
 SHAPES = (
     IndexShape(SecondaryIndex("secondary_index_c", "c", HashedPart.VALUE), 3),
     IndexShape(SecondaryIndex("secondary_index_n", "n", HashedPart.WHOLE_KEY), 2),

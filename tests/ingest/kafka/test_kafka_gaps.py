@@ -349,9 +349,10 @@ class Reading:
         """Read one batch, commit it or die; whether there was one."""
         rng = self.rng
         limits = SourceLimits(
-            rng.choice((1, 3, 10, 50, None)), rng.choice((None, None, 1, 200, 5000)),
+            rng.choice((1, 3, 10, 50, None)),
+            rng.choice((None, None, 1, 200, 5000)),
             rng.choice((None, None, 1e-6)),
-        )  # fmt: skip
+        )
         try:
             batch = self.source.read(self.checkpoint, limits, SCHEMA)
         except StorageError as error:

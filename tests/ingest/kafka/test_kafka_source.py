@@ -200,8 +200,9 @@ def test_null_values_are_rejected_or_skipped(broker: Broker) -> None:
     broker.put(topic, [None, *messages(0, 1)], partition=0)
     rows, _, rejected = rows_of(KafkaSource(broker.servers, topic))
     assert (rows.num_rows, rejected["reason"].to_pylist()) == (
-        1, ["the value is null; state null_values"],
-    )  # fmt: skip
+        1,
+        ["the value is null; state null_values"],
+    )
     rows, _, rejected = rows_of(KafkaSource(broker.servers, topic, null_values="skip"))
     assert (rows.num_rows, rejected.num_rows) == (1, 0)
 

@@ -54,9 +54,10 @@ PROTOBUF = [
     "message Stop { string name = 1; } "
     f"message Ride {{ string id = 1; {number} n = 2; optional string note = 3; {more} }}"
     for number, more in (
-        ("int32", ""), ("int64", "repeated Stop stops = 4; google.protobuf.Timestamp at = 5;")
+        ("int32", ""),
+        ("int64", "repeated Stop stops = 4; google.protobuf.Timestamp at = 5;"),
     )
-]  # fmt: skip
+]
 
 
 def avro(version: int, client: Any) -> Serialize:
@@ -119,9 +120,7 @@ def test_messages_of_the_serializers_are_rows(
     context = SerializationContext(topic, MessageField.VALUE)
     table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", table_type="mor")
     errors = tmp_path / "errors"
-    source = KafkaSource(
-        real.servers, topic, format=form, registry=url, key_columns=["id"]
-    )  # fmt: skip
+    source = KafkaSource(real.servers, topic, format=form, registry=url, key_columns=["id"])
     stream = Stream(source, table, max_rows=700, bad_rows=ErrorTable(str(errors)))
     first = [{"id": f"k{n:05}", "n": n, "note": None if n % 3 else f"t{n}"} for n in range(COUNT)]
     serialize = made(0, client)

@@ -90,8 +90,9 @@ def test_the_wrapper_of_connect_is_taken_off() -> None:
 
 
 def test_wrapped_messages_with_spaces_are_read() -> None:
-    values = [{"schema": {"type": "struct"}, "payload": change("c", None, {"id": n})}
-              for n in range(20)]  # fmt: skip
+    values = [
+        {"schema": {"type": "struct"}, "payload": change("c", None, {"id": n})} for n in range(20)
+    ]
     assert decoded(values).rows["id"].to_pylist() == list(range(20))
 
 
@@ -159,15 +160,17 @@ def test_new_columns_evolve_and_their_text_stays_text() -> None:
     ]
     rows = [part.rows.select(["id", "at", "n"]).to_pylist() for part in found[:2]]
     assert rows == [
-        [{"id": 1, "at": "2024-01-02 03:04:05", "n": 1}], [{"id": 1, "at": "noon", "n": 2.5}],
-    ]  # fmt: skip
+        [{"id": 1, "at": "2024-01-02 03:04:05", "n": 1}],
+        [{"id": 1, "at": "noon", "n": 2.5}],
+    ]
     assert [failure.place for failure in found[2].failures] == [0]
 
 
 def test_a_change_whose_image_has_another_type_fails_alone() -> None:
     values = [
-        change("c", None, {"id": 1, "n": "x"}), change("d", {"id": 1, "n": {"x": 1}}, None),
-    ]  # fmt: skip
+        change("c", None, {"id": 1, "n": "x"}),
+        change("d", {"id": 1, "n": {"x": 1}}, None),
+    ]
     found = decoded(values)
     ((place, reason),) = [(failure.place, failure.reason) for failure in found.failures]
     assert (found.rows["id"].to_pylist(), found.places.tolist()) == ([1], [1 - place])

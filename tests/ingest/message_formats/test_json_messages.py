@@ -134,6 +134,7 @@ def test_new_fields_of_a_struct_column_are_read() -> None:
     values = [{"s": {"at": 19724, "n": 1, "t": "2024-01-02"}}, {"s": None}]
     found = decoded(values, schema)
     assert found.rows["s"].to_pylist() == [
-        {"at": date(2024, 1, 2), "n": 1, "t": "2024-01-02"}, None,
-    ]  # fmt: skip
+        {"at": date(2024, 1, 2), "n": 1, "t": "2024-01-02"},
+        None,
+    ]
     assert not found.failures

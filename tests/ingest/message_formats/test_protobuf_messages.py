@@ -108,8 +108,9 @@ def test_the_place_of_a_type_names_the_message(registry: Registry) -> None:
     other = message_class(EVERY_TYPE, 1)(name="x")
     values = [framed(3, inner, bytes([4, 2, 0])), framed(3, other, bytes([2, 2]))]
     assert decoded(ProtobufFormat(registry.url), values).rows.to_pylist() == [
-        {"n": 7, "name": None}, {"n": None, "name": "x"},
-    ]  # fmt: skip
+        {"n": 7, "name": None},
+        {"n": None, "name": "x"},
+    ]
 
 
 def test_bad_messages_fail_alone(registry: Registry) -> None:

@@ -84,9 +84,10 @@ def ids(batch: SourceBatch) -> list[str]:
 
 def record(bucket: Bucket, key: str, name: str = "ObjectCreated:Put", **facts: Any) -> Any:
     return {
-        "eventName": name, "eventTime": "2024-05-01T10:00:00.123Z",
+        "eventName": name,
+        "eventTime": "2024-05-01T10:00:00.123Z",
         "s3": {"bucket": {"name": bucket.name}, "object": {"key": key, "size": 3, **facts}},
-    }  # fmt: skip
+    }
 
 
 def test_a_table_follows_the_objects_of_a_bucket_and_the_queue_is_emptied(

@@ -81,7 +81,7 @@ ACCEPTED = [
     ("year", [pa.date32(), pa.timestamp("us")], [pa.string(), pa.int64()]),
     ("from_unixtime", [pa.int32(), pa.int64()], [pa.float64(), pa.timestamp("us")]),
     ("lower", [pa.string(), pa.large_string()], [pa.binary(), pa.int32()]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("function, own, others", ACCEPTED, ids=lambda v: str(v)[:20])
