@@ -191,6 +191,8 @@ def _is_of_shared_logs(inventory: TableInventory, info: FileInfo, name: LogFileN
     """Whether a log was written at version 6, which names logs after the slice, not the write.
 
     Rollbacks at that version leave logs that no commit names; they go with their slice."""
+    if not inventory.visibility.sees(name.instant):
+        return False
     try:
         with closing(inventory.fs.open(info.path)) as file:
             blocks = read_blocks(file, path=info.path)

@@ -128,10 +128,11 @@ def _discard(
     time: InstantTime,
     engine: Engine,
     heartbeats: Heartbeats | None = None,
-) -> list[RolledBack]:
+) -> tuple[RolledBack, ...]:
     """Roll back a deferred write.  Raises UserError if there is none at `time`."""
     forget_deferred(fs, _find(fs, log.load(), time))
-    return roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
+    undone = roll_back_failed(fs, config, log, engine=engine, heartbeats=heartbeats)
+    return undone.rolled_back
 
 
 def _find(fs: FileSystem, timeline: Timeline, time: InstantTime) -> Instant:

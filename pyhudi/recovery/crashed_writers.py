@@ -63,7 +63,7 @@ def open_locked(
         now = state.timeline if is_whole else state.log.load()
         recovered = roll_back_crashed(fs, state.config, state.log, now, options.write, engine)
         if recovered.timeline is None or recovered.config != state.config:
-            state = load_state(fs, options.read, previous=state)
+            state = load_state(fs, options.read)  # with a new listing of its files
         yield state
 
 
@@ -89,7 +89,7 @@ def roll_back_crashed(
         execute_restore(fs, config, log, restore, engine)
     if restores:
         config = load_config(fs)
-    done = roll_back_failed(
+    undone = roll_back_failed(
         fs,
         config,
         log,
@@ -100,8 +100,10 @@ def roll_back_crashed(
     )
     if not config.metadata_partitions:
         config = finish_swap(fs, config)
-    is_as_it_was = not (done or now.where(_RECOVERED, State.REQUESTED, State.INFLIGHT))
-    return Recovered(config, tuple(done), now if is_as_it_was else None)
+    is_as_it_was = not (
+        undone.rolled_back or undone.swept or now.where(_RECOVERED, State.REQUESTED, State.INFLIGHT)
+    )
+    return Recovered(config, undone.rolled_back, now if is_as_it_was else None)
 
 
 def _forget_unfinished_savepoints(log: TimelineLog, timeline: Timeline) -> None:

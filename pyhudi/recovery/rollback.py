@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyhudi.engine import Engine
@@ -58,6 +58,14 @@ _SERVICES: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.C
 _COMMAND_TOKEN: Final = "1-0-1"  # as Apache Hudi writes without a task
 
 
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What a recovery undid.  swept: paths of deleted files of writers rolled back earlier."""
+
+    rolled_back: tuple[RolledBack, ...]
+    swept: tuple[str, ...]
+
+
 def roll_back_failed(
     fs: FileSystem,
     config: TableConfig,
@@ -67,8 +75,9 @@ def roll_back_failed(
     heartbeats: Heartbeats | None = None,
     by_markers: bool = True,
     now: Timeline | None = None,
-) -> list[RolledBack]:
-    """Roll back every failed write, newest first, after finishing interrupted rollbacks.
+) -> Undone:
+    """Roll back every failed write, newest first, after finishing interrupted rollbacks; delete
+    files that rolled-back writers have created since.
 
     by_markers: False: search the whole table for the files of a write even if it has markers.
 
@@ -95,8 +104,7 @@ def roll_back_failed(
         planned = replace(planned, keeps_request=False)
         at = request_rollback(fs, log, planned)
         done.append(execute(fs, config, log, at, planned=planned, engine=engine))
-    sweep_markers(fs, config, log, marked, timeline)
-    return done
+    return Undone(tuple(done), tuple(sweep_markers(fs, config, log, marked, timeline)))
 
 
 def plan_completed(

@@ -98,22 +98,27 @@ def sweep_markers(
     log: TimelineLog,
     marked: Iterable[InstantTime],
     timeline: Timeline,
-) -> None:
-    """Delete files that writers created after they were rolled back, and markers no longer needed.
+) -> list[str]:
+    """Delete files that writers created after they were rolled back, and markers no longer needed;
+    returns the paths of the files.
 
     marked: instants with markers.  Instants newer than the whole timeline are skipped, because
     they may have begun since.
     """
     pending, last = timeline.pending.times, timeline.last
+    deleted: list[str] = []
     for instant in marked:
         if last is None or instant > last.time or instant in pending:
             continue
         if instant in timeline.rolled_back:
             markers = list_markers(fs, instant)
-            fs.delete(_appeared(fs, config, log, timeline, instant, markers))
+            appeared = _appeared(fs, config, log, timeline, instant, markers)
+            fs.delete(appeared)
+            deleted += appeared
             if _is_watched(fs, instant):
                 continue
         remove_markers(fs, instant)
+    return deleted
 
 
 def _appeared(

@@ -80,14 +80,14 @@ def undo(
     *,
     by_markers: bool = True,
 ) -> list[InstantTime]:
-    done = roll_back_failed(
+    undone = roll_back_failed(
         fs,
         config,
         timeline_log(fs),
         engine=LocalEngine(1),
         by_markers=by_markers,
     )
-    return [d.failed.time for d in done]
+    return [each.failed.time for each in undone.rolled_back]
 
 
 def pending(fs: FileSystem) -> list[str]:
@@ -475,7 +475,7 @@ def test_a_plan_of_apache_hudi_is_finished_even_if_the_table_has_moved() -> None
         "RollbackRequests": [request, deletion],
     }
     at = timeline_log(fs).request(Action.ROLLBACK, write_avro(ROLLBACK_PLAN, plan))
-    (done,) = roll_back_failed(fs, config, timeline_log(fs), engine=LocalEngine(1))
+    (done,) = roll_back_failed(fs, config, timeline_log(fs), engine=LocalEngine(1)).rolled_back
     assert done.at == at.time and done.deleted == (f"p1/{base('new', failed.time, '7-1-2')}",)
     assert listed(fs, config)["p0"][str(delta("a", T[0], 2, "7-1-2"))] == len(
         log_bytes(failed.time)
