@@ -30,6 +30,7 @@ SOMETIMES: Final = (
     "a completed commit was undone",
     "a late commit was found",
     "a pinned snapshot was read twice",
+    "a restore while a snapshot was pinned",
     "a write was planned again",
     "an instant was rolled back twice",
     "changes had expired",

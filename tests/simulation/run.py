@@ -53,6 +53,7 @@ _FOCUSES: Final[dict[str, tuple[str, ...]]] = {
     "rollback|restore": ("restore", "rollback", "savepoint"),
     "hoodie.properties": ("downgrade", "upgrade"),
     "history|archive": ("archive", "clean"),
+    ".pinned|savepoint": ("pinned", "restore", "savepoint"),
 }
 """Patterns of paths whose calls meet more faults, and verbs that call them more."""
 _BLOCKING: Final = frozenset({
@@ -116,8 +117,9 @@ class Plan:
         focus = dice.choice(list(_FOCUSES))
         verbs = {verb for each in ROLES.values() for verb in _some(dice, list(each))}
         verbs.update(_FOCUSES[focus])
-        if not any(set(ROLES[actor]) & set(_FOCUSES[focus]) for actor in actors):
-            actors += tuple(r for r, each in ROLES.items() if set(each) & set(_FOCUSES[focus]))
+        for verb in _FOCUSES[focus]:
+            if not any(verb in ROLES[actor] for actor in actors):
+                actors += tuple(role for role, each in ROLES.items() if verb in each)
         if NON_BLOCKING in options:
             verbs -= _BLOCKING
         return cls(
