@@ -11,6 +11,7 @@ from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import WriteConflictError
 from pyhudi.options import parse_options
+from tests.support.inside import fs_of
 from tests.support.late_writers import OPTIMISTIC, LateWrite
 from tests.support.versions import new_table
 
@@ -43,7 +44,7 @@ def test_a_commit_that_completed_during_a_pending_write_is_not_archived(
     table = new_table(
         f"memory://archival{next(NAMES)}", version, SCHEMA, partition_by=("part",), options=OPTIONS
     )
-    fs = table._fs
+    fs = fs_of(table)
 
     def opened() -> Table:
         return Table(fs, options=parse_options(OPTIONS), engine=LocalEngine(1))

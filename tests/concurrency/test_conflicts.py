@@ -31,6 +31,7 @@ from pyhudi.transaction.heartbeat import living
 from pyhudi.write.input.stream_idempotency import StreamBatch
 from pyhudi.write.table_creation import NewTable
 from tests.support.engines import Pausing
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 VERSION = "hoodie.write.table.version"
@@ -237,7 +238,7 @@ def test_a_rollback_of_what_a_write_was_planned_on_is_noticed() -> None:
     newest = open_(fs).upsert(rows(range(8), 2)).instant
 
     def undo(table: Table) -> None:
-        state = table._state()
+        state = state_of(table)
         assert newest is not None
         roll_back_newest(fs, state.config, state.log, newest, engine=LocalEngine(1))  # type: ignore[arg-type]
 
@@ -303,7 +304,7 @@ def test_logs_on_top_of_a_plan_that_is_withdrawn_are_rewritten(version: int) -> 
     open_(fs).schedule_compaction()
 
     def withdraw(table: Table) -> None:
-        state = table._state()
+        state = state_of(table)
         (plan,) = pending_compactions(state.timeline)
         state.log.forget(plan)
 

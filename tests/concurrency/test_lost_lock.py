@@ -23,6 +23,7 @@ from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action, State
 from pyhudi.transaction.heartbeat import remove_heartbeat
 from pyhudi.write.table_creation import NewTable
+from tests.support.inside import fs_of, state_of
 from tests.support.leases import Call, LeasedFileSystem, Process
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
@@ -345,7 +346,7 @@ def test_a_plan_carried_out_again_is_complete_by_its_own_attempt_alone(
     other.resume()
     assert second.ended().error is None
     assert stored(store) == rows
-    log = open_(store, Process("reader"))._state().log
+    log = state_of(open_(store, Process("reader"))).log
     (mark,) = [m for i in log.load().commits if (m := log.commit(i).extra.get("pyhudi.attempt"))]
     assert mark in log.load().where({Action.ROLLBACK}).times
     one.resume()
@@ -457,8 +458,8 @@ def test_an_attempt_of_a_writer_that_announces_none_counts(new_table: NewStore) 
     store, _ = late_attempt("compaction", new_table)
     table = open_(store, Process("next"))
     table.upsert(row("c", 3))
-    log, (pending,) = table._state().log, table.timeline.pending
-    fs, config = table._fs, table.config
+    log, (pending,) = state_of(table).log, table.timeline.pending
+    fs, config = fs_of(table), table.config
     roll_back_service(fs, config, log, pending, engine=LocalEngine(1))
     requested = replace(pending, state=State.REQUESTED)
     content = log.encode(CommitMetadata((), operation="COMPACT"))

@@ -28,6 +28,7 @@ from tests.support.filesystems import (
     clone,
     every_stop,
 )
+from tests.support.inside import state_of
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 PARTS: Final = 3
@@ -244,7 +245,7 @@ def with_a_clustering_that_ran_again(version: int) -> MemoryFileSystem:
 def test_an_archival_that_stops_hides_no_plan_that_ran_again(version: int) -> None:
     before = with_a_clustering_that_ran_again(version)
     expected = snapshot(opened(before))
-    state = opened(before)._state()
+    state = state_of(opened(before))
     (rollback,) = state.timeline.where({Action.ROLLBACK})
     (again,) = state.log.taken_back(rollback)
     assert again in state.timeline.commits.times

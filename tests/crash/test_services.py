@@ -27,6 +27,7 @@ from pyhudi.write.table_creation import NewTable
 from tests.crash.test_every_stop import OPTIONS, SCHEMA, before, check_index, open_, rows, snapshot
 from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop
+from tests.support.inside import state_of
 
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 RINGS = {
@@ -120,7 +121,7 @@ def with_half_a_run(kind: TableType) -> MemoryFileSystem:
     """Somebody began to carry the planned compaction out, and died."""
     fs = with_plan(kind)
     table = open_(fs)
-    begun = table._state().log.start(pending(table))
+    begun = state_of(table).log.start(pending(table))
     left = next(i for i in fs.children("p0") if i.name.endswith(".parquet"))
     made = left.name.rpartition("_")[0] + f"_{begun.time}.parquet"
     fs.create(f"p0/{made}", fs.read(left.path)[:100])
@@ -282,7 +283,7 @@ def again(act: Act, fs: FileSystem, where: str) -> None:
     """Every service goes on: nothing blocks, nothing is lost."""
     want = snapshot(fs)
     table = open_(fs)
-    if table._state().config.is_merge_on_read:
+    if table.config.is_merge_on_read:
         table.compact()
     table.cluster("ts")
     table.clean()

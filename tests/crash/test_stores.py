@@ -16,6 +16,7 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableType
 from tests.support.filesystems import clone, every_stop
 from tests.support.index_kinds import SMALL, Indexed, batch, indexed, stand_in
+from tests.support.inside import fs_of
 
 OPERATIONS: dict[str, Callable[[Table], object]] = {
     "upsert": lambda table: table.upsert(batch([2, 3, 4, 8, 9, 10], 3, "p1")),  # some move to p1
@@ -70,12 +71,12 @@ def sweep(operation: str, kind: IndexKind, table_type: TableType, *, one_in: int
             entries.update(deepcopy(stored))
             OPERATIONS[operation](open_(fs))
 
-        done = clone(start._fs)  # type: ignore[arg-type]
+        done = clone(fs_of(start))  # type: ignore[arg-type]
         act(done)
-        old, new = rows(start._fs), rows(done)
+        old, new = rows(fs_of(start)), rows(done)
         assert old != new
         stops = 0
-        for stop in every_stop(start._fs, act, one_in=one_in):  # type: ignore[arg-type]
+        for stop in every_stop(fs_of(start), act, one_in=one_in):  # type: ignore[arg-type]
             stops += 1
             if stop.died_at is None and entries:  # they are of the run before, not of this one
                 continue

@@ -24,6 +24,7 @@ from pyhudi.timeline.instant_files import TimelineLog
 from tests.crash.test_every_stop import OPTIONS, before, check_index, open_, rows, snapshot
 from tests.support.examples import stops
 from tests.support.filesystems import TracingFileSystem, clone, every_stop
+from tests.support.inside import fs_of
 
 
 def newest(table: Table) -> str:
@@ -49,7 +50,7 @@ ACTS: dict[str, Callable[[Table], object]] = {
     "savepoint": lambda table: table.savepoint("here", oldest(table)),
     "restore": lambda table: table.restore(oldest(table)),
     "restore_far": lambda table: table.restore(oldest(table)),
-    "archive": lambda table: few(table._fs).archive(),
+    "archive": lambda table: few(fs_of(table)).archive(),
     "delete_savepoint": lambda table: table.delete_savepoint(oldest(table)),
 }
 

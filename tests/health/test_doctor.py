@@ -27,6 +27,7 @@ from pyhudi.timeline.archive_files import ArchiveFiles
 from tests.crash.torn import SCHEMA, copy_of, died, index_of, opened, rows, snapshot, table
 from tests.support.filesystems import every_stop
 from tests.support.golden import golden_names, golden_table, unzipped
+from tests.support.inside import state_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -124,7 +125,7 @@ def hurt(sound_6: MemoryFileSystem) -> tuple[MemoryFileSystem, dict[str, int]]:
     assert replacement is not None
     table.upsert(rows(range(1, 4, 2), 71))
     want = snapshot(fs)
-    log = table._state().log
+    log = state_of(table).log
     older = [i for i in log.load().commits if i.time <= replacement.time]
     files = ArchiveFiles(log, ".hoodie/archived")
     files.append(older, batch=10)
@@ -175,7 +176,7 @@ def test_lost_properties_come_back_from_the_copy(fs: MemoryFileSystem) -> None:
 
 def test_the_newest_commit_is_taken_back_if_its_files_are_torn(fs: MemoryFileSystem) -> None:
     newest = opened(fs).timeline.commits.instants[-1]
-    path = next(s.path for s in opened(fs)._state().log.commit(newest).stats)
+    path = next(s.path for s in state_of(opened(fs)).log.commit(newest).stats)
     fs.replace(path, fs.read(path)[:-1])
     with pytest.raises(CorruptFileError):
         snapshot(fs)

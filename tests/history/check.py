@@ -39,6 +39,7 @@ from tests.history.events import (
     surviving,
 )
 from tests.history.ops import PARTS, RETAINED, options_of
+from tests.support.inside import state_of
 
 _LATE_SECONDS: Final = 5.0
 """An unacknowledged commit counts as visible this long after its file's time."""
@@ -94,7 +95,7 @@ def check(fs: FileSystem, lines: Iterable[dict[str, Any]], *, seed: int = 0) -> 
 
 def _check_timeline(table: Table, left: list[Write], verdict: Verdict) -> None:
     """The timeline and the archive hold the writes that were seen and not undone, each once."""
-    state = table._state()
+    state = state_of(table)
     archive = Archive(state.fs, layout=state.config.layout, folder=state.config.archive_folder)
     found = {str(each.time): each.metadata.extra.get("_op") for each in archive.commits}
     found |= {str(i.time): state.log.commit(i).extra.get("_op") for i in state.timeline.commits}
@@ -200,14 +201,14 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
 
 def _completions(table: Table) -> dict[str, str]:
     """Completion times of commits, where the table records them: the range of incremental reads."""
-    state = table._state()
+    state = state_of(table)
     active = {str(i.time): str(i.completed_at or i.time) for i in state.timeline.commits}
     return {**{str(t): str(at) for t, at in state.archive.completions.items()}, **active}
 
 
 def _reaches_archive(table: Table, since: str, until: str) -> bool:
     """Whether a range begins before the timeline and has archived commits; not in version 6."""
-    state = table._state()
+    state = state_of(table)
     active = [i.completed_at for i in state.timeline.commits if i.completed_at is not None]
     if not state.config.layout.has_completion_times or not active or since >= min(active):
         return False

@@ -16,6 +16,7 @@ from typing import Any
 from pyhudi.api.table import Table
 from pyhudi.errors import FileMissingError
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State, file_name
+from tests.support.inside import state_of
 
 _UNDO = frozenset({Action.ROLLBACK, Action.RESTORE})
 
@@ -34,7 +35,7 @@ class Watch:
         self._seen: set[str] = set()
 
     def look(self, table: Table) -> Iterator[dict[str, Any]]:
-        state = table._state()
+        state = state_of(table)
         times = {info.name: info.modified for info in state.fs.children(state.log.folder)}
         timeline = state.log.load()
         for instant in timeline.where(COMMITS | _UNDO, State.COMPLETED):
@@ -54,7 +55,7 @@ def _start(instant: Instant, times: dict[str, float | None]) -> float | None:
 
 
 def _facts(table: Table, instant: Instant) -> dict[str, Any]:
-    log = table._state().log
+    log = state_of(table).log
     if instant.action in _UNDO:
         return {"undoes": sorted(log.taken_back(instant))}
     metadata = log.commit(instant)

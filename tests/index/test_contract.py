@@ -16,6 +16,7 @@ from pyhudi.table.properties import TableType
 from tests.support.engines import FarEngine
 from tests.support.filesystems import Crash, CrashingFileSystem
 from tests.support.index_kinds import Indexed, batch, indexed
+from tests.support.inside import fs_of
 
 TYPES = list(TableType)
 MOVING = {
@@ -108,7 +109,7 @@ def test_what_is_replaced_is_not_found(index: Indexed, kind: TableType) -> None:
 
 def test_a_failed_commit_leaves_no_trace(index: Indexed) -> None:
     table = index.table()
-    fs = table._fs
+    fs = fs_of(table)
     table.upsert(batch(range(6), 1))
     before = rows_of(table)
     for stop in (20, 30, 40):
@@ -137,7 +138,7 @@ def test_records_of_other_writers_are_found(index: Indexed) -> None:
     table = index.table()
     table.upsert(batch(range(12), 1))
     kind = IndexKind.SIMPLE if index.kind.traits.by_partition else IndexKind.GLOBAL_SIMPLE
-    other = Indexed(kind).table(fs=table._fs, index__type=kind.option)
+    other = Indexed(kind).table(fs=fs_of(table), index__type=kind.option)
     other.upsert(batch(range(6, 20), 2))
     other.delete(keys=keys(1, 19))
     table.upsert(batch([0, 1, 19, 25], 3))

@@ -29,6 +29,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config, store_config
 from pyhudi.write.table_creation import NewTable
+from tests.support.inside import fs_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 GROWTHS = ["SEAL", "GROUPS"]
@@ -82,7 +83,7 @@ def in_step(table: Table) -> int:
 
 def test_an_index_that_lost_its_files_before_the_first_commit_is_created_again() -> None:
     table = made()
-    table._fs.delete_folder(ROOT)
+    fs_of(table).delete_folder(ROOT)
     table.upsert(rows(range(20)))
     assert in_step(table) == 20
 
@@ -155,11 +156,13 @@ def lagging(**given: Any) -> Table:
     """A table that a writer has written which knows nothing of the index."""
     table = made()
     table.insert(rows(range(20)))
-    config = load_config(table._fs)
-    store_config(table._fs, config.with_properties({PYHUDI_INDEX_TYPE: None}))
-    opened(table._fs, index__type="SIMPLE").upsert(rows(range(15, 25), 2))
-    store_config(table._fs, load_config(table._fs).with_properties({PYHUDI_INDEX_TYPE: "ELASTIC"}))
-    return opened(table._fs, **given)
+    config = load_config(fs_of(table))
+    store_config(fs_of(table), config.with_properties({PYHUDI_INDEX_TYPE: None}))
+    opened(fs_of(table), index__type="SIMPLE").upsert(rows(range(15, 25), 2))
+    store_config(
+        fs_of(table), load_config(fs_of(table)).with_properties({PYHUDI_INDEX_TYPE: "ELASTIC"})
+    )
+    return opened(fs_of(table), **given)
 
 
 def test_a_commit_of_another_writer_is_noticed_and_a_rebuild_takes_it_in() -> None:
@@ -184,12 +187,12 @@ def test_a_commit_of_another_writer_is_noticed_and_a_rebuild_takes_it_in() -> No
 def test_another_index_may_write_and_keeps_it_in_step() -> None:
     table = made()
     table.insert(rows(range(20)))
-    opened(table._fs, index__type="GLOBAL_SIMPLE").upsert(rows(range(10, 30), 2))
+    opened(fs_of(table), index__type="GLOBAL_SIMPLE").upsert(rows(range(10, 30), 2))
     assert in_step(table) == 30
     late = lagging(index__type="GLOBAL_SIMPLE")
     late.upsert(rows(range(20, 30), 3))  # nothing is put on top of what lacks commits
     with pytest.raises(IndexNotReadyError, match="lacks commits"):
-        opened(late._fs).lookup(["k0001"])
+        opened(fs_of(late)).lookup(["k0001"])
 
 
 @pytest.mark.parametrize("growth", GROWTHS)
@@ -243,7 +246,7 @@ def test_old_states_and_files_are_deleted() -> None:
     table = made(entries=1000)
     for turn in range(30):
         table.upsert(rows([turn], part="p"))
-    index_fs = table._fs.sub(ROOT)
+    index_fs = fs_of(table).sub(ROOT)
     names = state_names(index_fs)
     assert len(names) <= STATES_RETAINED + 4
     assert len(index_fs.children("record_index")) < 30
@@ -251,8 +254,8 @@ def test_old_states_and_files_are_deleted() -> None:
 
 
 def _state(table: Table) -> Any:
-    log = timeline_log(table._fs, table.config)
-    return newest_state(table._fs, log, log.load())
+    log = timeline_log(fs_of(table), table.config)
+    return newest_state(fs_of(table), log, log.load())
 
 
 @pytest.mark.parametrize("growth", GROWTHS)
@@ -260,18 +263,20 @@ def test_rebuilds_change_the_kind_of_index_both_ways(growth: str) -> None:
     table = made(growth)
     table.insert(rows(range(60)))
     with pytest.raises(OptionError, match="kind of the table's record index"):
-        opened(table._fs, index__type="RECORD_INDEX").upsert(rows([1]))
-    opened(table._fs, index__type="RECORD_INDEX").index.rebuild(3)
-    assert load_config(table._fs).metadata_partitions == {"files", "record_index"}
-    assert not table._fs.children(ROOT)
-    plain = opened(table._fs)
+        opened(fs_of(table), index__type="RECORD_INDEX").upsert(rows([1]))
+    opened(fs_of(table), index__type="RECORD_INDEX").index.rebuild(3)
+    assert load_config(fs_of(table)).metadata_partitions == {"files", "record_index"}
+    assert not fs_of(table).children(ROOT)
+    plain = opened(fs_of(table))
     assert plain.upsert(rows(range(50, 70))).index.startswith("record index, 3 shards")
     with pytest.raises(OptionError, match="kind of the table's record index"):
-        opened(table._fs, index__type="ELASTIC").upsert(rows([1]))
-    opened(table._fs, index__type="ELASTIC").index.rebuild(5)
-    assert load_config(table._fs).metadata_partitions == {"files"}
-    assert opened(table._fs).upsert(rows(range(65, 80))).index.startswith("elastic index, 5 shards")
-    assert in_step(opened(table._fs)) == 80
+        opened(fs_of(table), index__type="ELASTIC").upsert(rows([1]))
+    opened(fs_of(table), index__type="ELASTIC").index.rebuild(5)
+    assert load_config(fs_of(table)).metadata_partitions == {"files"}
+    assert (
+        opened(fs_of(table)).upsert(rows(range(65, 80))).index.startswith("elastic index, 5 shards")
+    )
+    assert in_step(opened(fs_of(table))) == 80
 
 
 def test_a_first_write_may_build_it() -> None:
@@ -289,7 +294,7 @@ def test_a_second_record_index_of_another_writer_is_refused() -> None:
     table = made()
     table.insert(rows(range(5)))
     listed = {"hoodie.table.metadata.partitions": "files,record_index"}
-    store_config(table._fs, load_config(table._fs).with_properties(listed))
+    store_config(fs_of(table), load_config(fs_of(table)).with_properties(listed))
     with pytest.raises(UnsupportedTableError, match="a record index of another writer"):
         table.upsert(rows(range(9)))
     table.index.rebuild()
@@ -307,7 +312,7 @@ def test_an_index_keeps_what_it_was_made_with(option: dict[str, Any]) -> None:
     table = made(entries=8)
     table.insert(rows(range(5)))
     named_options = {f"pyhudi.index.elastic.{name}": value for name, value in option.items()}
-    other = Table(table._fs, options=parse_options(named_options), engine=LocalEngine(1))
+    other = Table(fs_of(table), options=parse_options(named_options), engine=LocalEngine(1))
     with pytest.raises(OptionError, match="cannot be changed for an existing index"):
         other.upsert(rows(range(9)))
     other.index.rebuild()
@@ -323,7 +328,7 @@ def test_planted_faults_are_found_and_repaired() -> None:
     oldest, newest = state.groups
     (segment,) = oldest.buckets[0]
     lost = replace(oldest, buckets=((Segment(),), *oldest.buckets[1:]))
-    table._fs.sub(ROOT).replace(state.path, replace(state, groups=(lost, newest)).to_json())
+    fs_of(table).sub(ROOT).replace(state.path, replace(state, groups=(lost, newest)).to_json())
     _forget_states()
     check = table.index.verify()
     assert check.faults == {"missing": segment.entries} and segment.entries > 9
@@ -362,18 +367,18 @@ def test_concurrent_writers_while_it_grows(growth: str, kind: TableType) -> None
     table.insert(rows(range(4)))
 
     def meanwhile() -> None:
-        other = Table(table._fs, options=parse_options(OPTIMISTIC), engine=LocalEngine(1))
+        other = Table(fs_of(table), options=parse_options(OPTIMISTIC), engine=LocalEngine(1))
         for start in (100, 120, 140):
             other.insert(rows(range(start, start + 20), 2))
         other.delete(keys=["k0105"])
         other.upsert(rows([6], 2))
 
-    mine = Table(table._fs, options=parse_options(OPTIMISTIC), engine=Pausing(meanwhile))
+    mine = Table(fs_of(table), options=parse_options(OPTIMISTIC), engine=Pausing(meanwhile))
     report = mine.upsert(rows(range(3, 10), 3))
     assert report.conflicts >= 1
     assert (report.inserted, report.updated) == (5, 2)
     assert in_step(table) == 69
-    quiet = Table(table._fs, options=parse_options(OPTIMISTIC), engine=Pausing(lambda: None))
+    quiet = Table(fs_of(table), options=parse_options(OPTIMISTIC), engine=Pausing(lambda: None))
     assert quiet.upsert(rows(range(20, 40))).conflicts == 0
     assert in_step(table) == 89
 
@@ -383,9 +388,9 @@ def test_other_keys_of_two_writers_need_not_wait_for_each_other() -> None:
     table.insert(rows(range(4)))
 
     def meanwhile() -> None:
-        other = Table(table._fs, options=parse_options(OPTIMISTIC), engine=LocalEngine(1))
+        other = Table(fs_of(table), options=parse_options(OPTIMISTIC), engine=LocalEngine(1))
         other.insert(rows(range(100, 120), 2, "p7"))
 
-    mine = Table(table._fs, options=parse_options(OPTIMISTIC), engine=Pausing(meanwhile))
+    mine = Table(fs_of(table), options=parse_options(OPTIMISTIC), engine=Pausing(meanwhile))
     assert mine.insert(rows(range(10, 20), 3, "p8")).conflicts == 0
     assert in_step(table) == 34

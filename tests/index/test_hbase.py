@@ -15,6 +15,7 @@ from pyhudi.table.properties import TableType
 from tests.support.engines import Pausing
 from tests.support.fake_hbase import FakeHBase, fake_hbase
 from tests.support.index_kinds import Indexed, batch, hbase_options
+from tests.support.inside import fs_of
 
 WAITING = ".hoodie/.pyhudi_hbase"
 
@@ -77,7 +78,7 @@ def test_two_writers_that_insert_one_key_leave_one_record(
     """Neither replaces the other's entry before it is sure to commit."""
     first = index.table(kind, **OPTIMISTIC)
     first.upsert(batch(range(3), 1))
-    fs = first._fs
+    fs = fs_of(first)
     meanwhile = Pausing(step, lambda: index.table(kind, fs=fs, **OPTIMISTIC).upsert(batch([9], 2)))
     report = index.table(kind, fs=fs, engine=meanwhile, **OPTIMISTIC).upsert(batch([9], 3))
     assert (report.inserted, report.updated, report.conflicts) == (0, 1, 1)
@@ -122,13 +123,13 @@ def test_what_waits_is_put_by_the_next_writer(hbase: FakeHBase, index: Indexed) 
     hbase.mutateRows = gone  # type: ignore[method-assign]
     table.upsert(batch([1], 2, "p1"))
     hbase.mutateRows = real  # type: ignore[method-assign]
-    assert len(table._fs.children(WAITING)) == 1
+    assert len(fs_of(table).children(WAITING)) == 1
     with pytest.raises(StorageError, match="request to HBase failed") as caught:
         table.upsert(batch([1], 3, "p1"))
     assert caught.value.retryable
     hbase.down = False
     assert table.upsert(batch([1], 4, "p1")).updated == 1
-    assert not table._fs.children(WAITING)
+    assert not fs_of(table).children(WAITING)
     assert table.scan().count() == 6
 
 

@@ -25,6 +25,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config
 from pyhudi.write.table_creation import NewTable
+from tests.support.inside import fs_of, state_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 # HBase needs a server; tests/write/test_partitioned_record_index.py is about that index
@@ -69,7 +70,7 @@ def rows_of(table: Table) -> list[tuple[str, int, str]]:
 
 
 def reopened(table: Table, **given: Any) -> Table:
-    return table_of(fs=table._fs, **given)  # type: ignore[arg-type]
+    return table_of(fs=fs_of(table), **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -99,7 +100,7 @@ def test_a_table_with_a_record_index_is_written_by_it() -> None:
 def test_no_index_is_guessed() -> None:
     table = table_of(IndexKind.BLOOM)
     table.upsert(batch(range(5), 1))
-    store_config(table._fs, table.config.with_properties({"hoodie.index.type": None}))
+    store_config(fs_of(table), table.config.with_properties({"hoodie.index.type": None}))
     with pytest.raises(IndexNotReadyError, match="GLOBAL_SIMPLE") as caught:
         reopened(table).upsert(batch(range(5), 2))
     assert "RECORD_INDEX is built by the first write" in str(caught.value)
@@ -111,7 +112,7 @@ def test_no_index_is_guessed() -> None:
 def test_a_table_without_metadata_gets_its_file_list(index: IndexKind) -> None:
     table = table_of(index)
     table.upsert(batch(range(9), 1))
-    drop_metadata(table._fs, load_config(table._fs))
+    drop_metadata(fs_of(table), load_config(fs_of(table)))
     reopened(table).upsert(batch(range(6, 12), 2))
     assert table.config.metadata_partitions == {"files"}
     assert len(rows_of(table)) == 12
@@ -143,7 +144,7 @@ def test_the_record_index_stays_in_step(index: IndexKind, kind: TableType) -> No
 def test_a_record_index_next_to_buckets_stays_in_step(kind: TableType) -> None:
     table = table_of(IndexKind.BUCKET, kind)
     table.upsert(batch(range(10), 1))
-    create_metadata(table._fs, load_config(table._fs), table._state().log, shard_count=2)
+    create_metadata(fs_of(table), load_config(fs_of(table)), state_of(table).log, shard_count=2)
     table.upsert(batch(range(30), 2))
     table.delete(keys=["k003", "k025"])
     table.upsert(batch([3, 50], 3))
@@ -318,7 +319,7 @@ def test_another_index_in_the_options_never_doubles_a_key(
         table = table_of(stored, TableType.MERGE_ON_READ)
         table.upsert(batch(range(9), 1))
         if not is_stated:
-            store_config(table._fs, table.config.with_properties({"hoodie.index.type": None}))
+            store_config(fs_of(table), table.config.with_properties({"hoodie.index.type": None}))
         given = {"index__type": kind.option, "index__bucket__engine": engine}
         try:
             reopened(table, **given).upsert(batch(range(9), 2))
@@ -332,10 +333,10 @@ def test_a_bucket_table_of_others_needs_its_number_of_buckets() -> None:
     table = table_of(IndexKind.BUCKET)
     table.upsert(batch(range(5), 1))
     gone = {"hoodie.index.type": None, "hoodie.bucket.index.num.buckets": None}
-    store_config(table._fs, table.config.with_properties(gone))
+    store_config(fs_of(table), table.config.with_properties(gone))
     requested = parse_options({"hoodie.index.type": "BUCKET"})
     with pytest.raises(OptionError, match="do not state its number of buckets"):
-        Table(table._fs, options=requested, engine=LocalEngine(1)).upsert(batch(range(5), 2))
+        Table(fs_of(table), options=requested, engine=LocalEngine(1)).upsert(batch(range(5), 2))
     with pytest.raises(UserError, match="not one of its buckets"):
         reopened(table, index__type="BUCKET", bucket__index__num__buckets=1).upsert(
             batch(range(5), 2)
@@ -474,7 +475,7 @@ def test_new_keys_of_a_record_index_go_to_logs_only_where_requested() -> None:
     reopened(table, **small).upsert(batch(range(20, 30), 2, "p"))
     assert [bool(s.logs) for s in table.file_slices()] == [False, False]
     requested = Table(
-        table._fs,
+        fs_of(table),
         options=parse_options({"pyhudi.record.index.inserts.to.logs": True}),
         engine=LocalEngine(2),
     )

@@ -10,6 +10,7 @@ import pytest
 import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.write.plan_steps import groups_with_log_inserts
+from tests.support.inside import state_of
 
 names = itertools.count()
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
@@ -33,7 +34,7 @@ def logged(**options: str) -> Table:
 
 
 def values(table: Table) -> dict[str, int]:
-    rows = pyhudi.open_table(table._fs.url).scan().to_arrow().to_pylist()
+    rows = pyhudi.open_table(table.path).scan().to_arrow().to_pylist()
     assert len({row["id"] for row in rows}) == len(rows), rows
     return {row["id"]: row["v"] for row in rows}
 
@@ -49,7 +50,7 @@ def test_a_key_that_only_a_log_holds_is_updated(index: str, from_metadata: bool)
     options = {"hoodie.index.type": index}
     if from_metadata:
         options["hoodie.bloom.index.use.metadata"] = "true"
-    other = pyhudi.open_table(table._fs.url, options=options)
+    other = pyhudi.open_table(table.path, options=options)
     report = other.upsert(batch(2, "2", "3"))
     assert (report.matched, report.new) == (1, 1)
     assert values(table) == {"1": 1, "2": 2, "3": 2}
@@ -59,10 +60,10 @@ def test_a_key_that_only_a_log_holds_is_updated(index: str, from_metadata: bool)
 
 def test_file_groups_whose_logs_hold_updates_alone_are_still_pruned() -> None:
     table = logged()
-    state = table._state()
+    state = state_of(table)
     (file_slice,) = table.file_slices()
     assert groups_with_log_inserts(state, [file_slice]) == {file_slice.group}
     table.compact()
     table.upsert(batch(3, "1", "2"))
     (file_slice,) = table.file_slices()
-    assert file_slice.logs and not groups_with_log_inserts(table._state(), [file_slice])
+    assert file_slice.logs and not groups_with_log_inserts(state_of(table), [file_slice])

@@ -16,6 +16,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UnsupportedTableError, UserError
 from pyhudi.metadata.payloads import BLOOM_FILTERS
 from pyhudi.timeline.instant import Action
+from tests.support.inside import fs_of, state_of
 from tests.support.versions import new_table
 
 SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "a": pa.int64(), "b": pa.int64(),
@@ -51,7 +52,7 @@ def created(version: int, kind: str, *, partitioned: bool = True, **options: str
 
 
 def opened(table: Table, **options: str) -> Table:
-    return pyhudi.open_table(table._fs.url, options=options)
+    return pyhudi.open_table(table.path, options=options)
 
 
 def kinds_of(version: int) -> list[str]:
@@ -63,7 +64,7 @@ def listed(table: Table) -> dict[str, dict[str, Any]]:
 
 
 def definitions(table: Table) -> dict[str, Any]:
-    stored = json.loads(table._fs.read(".hoodie/.index_defs/index.json"))
+    stored = json.loads(fs_of(table).read(".hoodie/.index_defs/index.json"))
     found: dict[str, Any] = stored["indexDefinitions"]
     return found
 
@@ -71,7 +72,7 @@ def definitions(table: Table) -> dict[str, Any]:
 def check(table: Table) -> None:
     """The metadata table agrees with the files and keys, and filters lose no rows."""
     assert not table.metadata.verify().findings
-    plain = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
+    plain = pyhudi.open_table(table.path, options={"hoodie.enable.data.skipping": "false"})
     for where in (pc.field("a") > 100, pc.field("b") == -7, pc.field("id") == "k011"):
         mine, expected = (
             sorted(each.scan(["id"], where).to_arrow().column(0).to_pylist())
@@ -84,7 +85,7 @@ STEPS = (
     lambda t: t.upsert(rows(range(5, 45), 2)),
     lambda t: t.delete(keys=["k003", "k014"]),
     lambda t: t.insert_overwrite(rows(range(0, 9, 3), 3)),
-    lambda t: t.compact() if t._state().config.is_merge_on_read else None,
+    lambda t: t.compact() if t.config.is_merge_on_read else None,
     lambda t: t.cluster(),
     lambda t: t.clean(),
     lambda t: t.upsert(rows(range(30, 60), 4)),
@@ -132,7 +133,7 @@ def test_each_index_is_dropped_by_name_and_created_again(version: int) -> None:
         assert listed(table) == before
         assert table.index.drop(each) == KINDS[each]
         assert KINDS[each] not in listed(table)
-        assert not table._fs.children(f".hoodie/metadata/{KINDS[each]}")
+        assert not fs_of(table).children(f".hoodie/metadata/{KINDS[each]}")
         assert KINDS[each] not in definitions(table)
         table.upsert(rows(range(20, 60), 3))
         check(table)
@@ -197,7 +198,7 @@ def test_indexes_that_a_table_cannot_have_are_rejected() -> None:
     for each in (old, flat, table):
         each.upsert(rows(range(10), 1))
     for each in (old, flat, table):
-        before = each._fs.read(".hoodie/hoodie.properties")
+        before = fs_of(each).read(".hoodie/hoodie.properties")
         with pytest.raises(UserError, match="no index of this kind"):
             each.index.create("files")
         with pytest.raises(UserError, match="no columns to choose"):
@@ -206,7 +207,7 @@ def test_indexes_that_a_table_cannot_have_are_rejected() -> None:
             each.index.create("column_stats", name="mine")
         with pytest.raises(UserError, match="has one column"):
             each.index.create("secondary", ["a", "b"])
-        assert each._fs.read(".hoodie/hoodie.properties") == before
+        assert fs_of(each).read(".hoodie/hoodie.properties") == before
     with pytest.raises(UnsupportedTableError, match="no partition statistics"):
         old.index.create("partition_stats")
     with pytest.raises(UnsupportedTableError, match="every column"):
@@ -267,7 +268,7 @@ def test_a_pending_plan_of_the_metadata_table_outlives_the_partition_that_it_nam
     table = created(version, "mor", **options)
     table.upsert(rows(range(10), 1))
     table.index.create("bloom_filters")
-    failing = Table(table._fs, options=table._options, engine=CompactionFails(2))
+    failing = Table(fs_of(table), options=table._options, engine=CompactionFails(2))
     with pytest.raises(MemoryError):
         failing.upsert(rows(range(5, 25), 3))
     assert pending_compactions(table)
@@ -278,6 +279,6 @@ def test_a_pending_plan_of_the_metadata_table_outlives_the_partition_that_it_nam
 
 
 def pending_compactions(table: Table) -> list[str]:
-    metadata = table._state().metadata
+    metadata = state_of(table).metadata
     assert metadata is not None
     return [each.time for each in metadata.timeline.pending if each.action is Action.COMPACTION]

@@ -35,6 +35,7 @@ from pyhudi.table.properties import TableType
 from pyhudi.write.table_creation import NewTable
 from tests.index.test_kinds import SCHEMA, batch, rows_of
 from tests.support.golden import small_table
+from tests.support.inside import fs_of
 
 TABLES = ["mor_consistent", "mor_consistent_h120"]
 STATED = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
@@ -64,7 +65,7 @@ def homes_by_rings(table: Table, fields: tuple[str, ...] = ("id",)) -> dict[tupl
     """The same, as the rings that are kept say."""
     found = {}
     for path, key in homes(table):
-        ring = load_ring(table._fs, path, lambda *_: True)
+        ring = load_ring(fs_of(table), path, lambda *_: True)
         assert ring is not None
         node = int(np.searchsorted(ring.ends, ring_hashes(pa.array([key]), fields)[0]))
         found[path, key] = ring.groups()[node].file_id
@@ -130,7 +131,7 @@ def test_a_table_of_apache_hudi_is_written_by_its_rings(name: str) -> None:
     assert {place: after[place] for place in before} == before
     assert len(after) == len(before) + 30
     assert after == homes_by_rings(table)
-    assert table._fs.exists(f"{HASHING_METADATA_FOLDER}/p9/{FIRST}.hashing_meta")
+    assert fs_of(table).exists(f"{HASHING_METADATA_FOLDER}/p9/{FIRST}.hashing_meta")
     assert table.delete(keys=["new-3", "new-5", "nobody"]).deleted == 2
     assert len(homes(table)) == len(before) + 28
 
@@ -138,20 +139,22 @@ def test_a_table_of_apache_hudi_is_written_by_its_rings(name: str) -> None:
 def test_a_new_table_keeps_its_rings() -> None:
     table = table_of()
     table.bulk_insert(batch(range(20), 1))
-    reopened = Table(table._fs, options=parse_options({}), engine=LocalEngine(2))
+    reopened = Table(fs_of(table), options=parse_options({}), engine=LocalEngine(2))
     reopened.upsert(batch(range(10, 40), 2))
     reopened.insert(batch(range(35, 45), 3))
     assert [ts for _, ts, _ in rows_of(table)] == [1] * 10 + [2] * 25 + [3] * 10
     assert homes(table) == homes_by_rings(table)
     for partition in ("p0", "p1", "p2"):
-        files = [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/{partition}")]
+        files = [
+            file.name for file in fs_of(table).children(f"{HASHING_METADATA_FOLDER}/{partition}")
+        ]
         assert files == [f"{FIRST}.hashing_meta"]
 
 
 def test_a_dry_run_keeps_nothing() -> None:
     table = table_of()
     table.upsert(batch(range(9), 1), dry_run=True)
-    assert table._fs.children(HASHING_METADATA_FOLDER) == []
+    assert fs_of(table).children(HASHING_METADATA_FOLDER) == []
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -165,7 +168,7 @@ def test_a_partition_that_is_overwritten_gets_a_new_ring(whole: bool) -> None:
     there = {key for key, _, part in rows_of(table) if part == "p0"}
     assert there == {f"k{i:03d}" for i in [0, *range(20, 60)]}
     assert homes(table) == homes_by_rings(table)
-    names = [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/p0")]
+    names = [file.name for file in fs_of(table).children(f"{HASHING_METADATA_FOLDER}/p0")]
     assert sum(name.endswith(SUFFIX) for name in names) == 2
     assert not any(name.endswith(".commit") for name in names)
 
@@ -183,9 +186,9 @@ def test_a_ring_whose_write_failed_does_not_count() -> None:
     table.upsert(batch(range(30), 1))
     report = table.insert_overwrite(batch(range(6), 2, "p0"), publish=False)
     assert report.instant is not None
-    assert table._fs.exists(f"{HASHING_METADATA_FOLDER}/p0/{report.instant}.hashing_meta")
+    assert fs_of(table).exists(f"{HASHING_METADATA_FOLDER}/p0/{report.instant}.hashing_meta")
     table.discard(report.instant)
-    assert [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/p0")] == [
+    assert [file.name for file in fs_of(table).children(f"{HASHING_METADATA_FOLDER}/p0")] == [
         FIRST + SUFFIX
     ]
     before = homes(table)
@@ -220,7 +223,7 @@ def test_copy_on_write_tables_and_other_engines_are_refused() -> None:
     table = table_of()
     simple = parse_options(STATED | {"hoodie.index.bucket.engine": "SIMPLE"})
     with pytest.raises(OptionError, match="table's bucket engine"):
-        Table(table._fs, options=simple, engine=LocalEngine(1)).upsert(batch(range(3), 1))
+        Table(fs_of(table), options=simple, engine=LocalEngine(1)).upsert(batch(range(3), 1))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from pyhudi.storage.local import scratch_disk
 from pyhudi.storage.spill import FileStaging
 from tests.support.filesystems import tree
 from tests.support.index_kinds import Indexed, batch
+from tests.support.inside import fs_of, state_of
 
 FOLDER = ".hoodie/.pyhudi_rocksdb"
 ROCKS = Indexed(IndexKind.ROCKSDB)
@@ -45,46 +46,46 @@ def on(folder: Path) -> Indexed:
 def test_another_machine_restores_what_this_one_wrote(tmp_path: Path) -> None:
     table = on(tmp_path / "one").table()
     table.upsert(batch(range(20), 1))
-    there = on(tmp_path / "two").table(fs=table._fs)
+    there = on(tmp_path / "two").table(fs=fs_of(table))
     report = there.upsert(batch(range(10, 30), 2))
     assert (report.inserted, report.updated, report.notes) == (10, 10, ())
     shutil.rmtree(tmp_path)
-    back = on(tmp_path / "one").table(fs=table._fs).upsert(batch(range(40), 3))
+    back = on(tmp_path / "one").table(fs=fs_of(table)).upsert(batch(range(40), 3))
     assert (back.inserted, back.updated, back.notes) == (10, 30, ())
 
 
 def test_a_commit_copies_only_tables_that_are_new() -> None:
     table = ROCKS.table()
     table.upsert(batch(range(20), 1))
-    before = tables(table._fs)
+    before = tables(fs_of(table))
     table.upsert(batch(range(19, 22), 2))
-    assert before < tables(table._fs)
+    assert before < tables(fs_of(table))
     table.upsert(batch(range(22), 3))  # changes no place
-    assert len(checkpoints(table._fs)) == 3
+    assert len(checkpoints(fs_of(table))) == 3
 
 
 def test_old_checkpoints_and_what_they_alone_need_are_removed() -> None:
     table = ROCKS.table()
     for turn in range(12):
         table.upsert(batch([turn, turn + 100], turn))
-    assert len(checkpoints(table._fs)) == 3
+    assert len(checkpoints(fs_of(table))) == 3
     named = set[str]()
-    for name in checkpoints(table._fs):
-        for bucket in json.loads(table._fs.read(f"{FOLDER}/{name}"))["buckets"]:
+    for name in checkpoints(fs_of(table)):
+        for bucket in json.loads(fs_of(table).read(f"{FOLDER}/{name}"))["buckets"]:
             folder = f"{FOLDER}/{bucket['number']:05d}"
             named |= {f"{folder}/{file['stored']}" for file in bucket["tables"]}
             assert len(bucket["tables"]) <= 8
-    assert tables(table._fs) == named
+    assert tables(fs_of(table)) == named
     assert table.upsert(batch([*range(12), *range(100, 112)], 20)).inserted == 0
 
 
 def test_a_table_of_another_index_is_read_once() -> None:
     other = OTHER.table()
     other.upsert(batch(range(20), 1))
-    mine = ROCKS.table(fs=other._fs, index__type="ROCKSDB")
-    before = tree(other._fs)
+    mine = ROCKS.table(fs=fs_of(other), index__type="ROCKSDB")
+    before = tree(fs_of(other))
     assert mine.upsert(batch(range(10, 30), 2), dry_run=True).new == 10
-    assert tree(other._fs) == before
+    assert tree(fs_of(other)) == before
     report = mine.upsert(batch(range(10, 30), 2))
     assert (report.inserted, report.updated) == (10, 10)
     assert "built from the keys of 3 file groups" in report.notes[0]
@@ -94,15 +95,15 @@ def test_a_table_of_another_index_is_read_once() -> None:
 def test_commits_that_it_has_not_seen_are_caught_up_with() -> None:
     table = ROCKS.table()
     table.upsert(batch(range(20), 1))
-    other = OTHER.table(fs=table._fs, index__type="GLOBAL_SIMPLE")
+    other = OTHER.table(fs=fs_of(table), index__type="GLOBAL_SIMPLE")
     other.upsert(batch(range(18, 24), 2))
     other.delete(keys=["k003", "k020"])
     with pytest.raises(IndexNotReadyError, match="write with the RocksDB index to update it"):
         table.lookup(["k001"])
-    before = tree(table._fs)
+    before = tree(fs_of(table))
     planned = table.upsert(batch([3, 20, 21, 50], 3), dry_run=True)
     assert (planned.new, planned.matched) == (3, 1)
-    assert tree(table._fs) == before
+    assert tree(fs_of(table)) == before
     report = table.upsert(batch([3, 20, 21, 50], 3))
     assert (report.inserted, report.updated) == (3, 1)
     assert "2 commits of writers that do not update it" in report.notes[0]
@@ -133,8 +134,8 @@ def test_look_ups_and_rows_by_key() -> None:
 def test_a_damaged_checkpoint_is_named_and_can_be_rebuilt() -> None:
     table = ROCKS.table()
     table.upsert(batch(range(20), 1))
-    for name in checkpoints(table._fs):
-        table._fs.replace(f"{FOLDER}/{name}", b"{")
+    for name in checkpoints(fs_of(table)):
+        fs_of(table).replace(f"{FOLDER}/{name}", b"{")
     with pytest.raises(CorruptFileError, match="rebuild"):
         table.upsert(batch(range(5), 2))
     built = table.index.rebuild()
@@ -145,7 +146,7 @@ def test_a_damaged_checkpoint_is_named_and_can_be_rebuilt() -> None:
 def test_concurrent_writers_know_each_other(tmp_path: Path) -> None:
     optimistic = {"write__concurrency__mode": "optimistic_concurrency_control"}
     one = on(tmp_path / "one").table(**optimistic)
-    two = on(tmp_path / "two").table(fs=one._fs, **optimistic)
+    two = on(tmp_path / "two").table(fs=fs_of(one), **optimistic)
     one.upsert(batch(range(6), 1))
     for turn in range(2, 5):
         one.upsert(batch(range(turn * 3), turn))
@@ -163,7 +164,7 @@ def test_writers_at_one_time_lose_no_key(tmp_path: Path) -> None:
     table.upsert(batch(range(4), 1))
 
     def work(number: int) -> None:
-        mine = on(tmp_path / str(number % 2)).table(fs=table._fs, **optimistic)
+        mine = on(tmp_path / str(number % 2)).table(fs=fs_of(table), **optimistic)
         for turn in range(3):
             first = 10 * number + 3 * turn
             mine.upsert(batch(range(first, first + 4), turn + 1))
@@ -180,7 +181,7 @@ def test_writers_at_one_time_lose_no_key(tmp_path: Path) -> None:
 def test_a_write_whose_checkpoint_was_cleaned_is_planned_again() -> None:
     table = ROCKS.table()
     table.upsert(batch(range(20), 1))
-    state = table._state()
+    state = state_of(table)
     with scratch_disk() as disk:
         opening = StoreOpening(RocksRules(), FileStaging(disk, "staged"), 2, publishes=True)
         store = open_rocks(state, LocalEngine(1), opening)
@@ -206,20 +207,20 @@ def test_a_checkpoint_cannot_name_files_outside_the_index(
 ) -> None:
     table = on(tmp_path / "one").table()
     table.upsert(batch(range(20), 1))
-    path = f"{FOLDER}/{checkpoints(table._fs)[-1]}"
-    body = json.loads(table._fs.read(path))
+    path = f"{FOLDER}/{checkpoints(fs_of(table))[-1]}"
+    body = json.loads(fs_of(table).read(path))
     body["buckets"].sort(key=lambda bucket: not bucket["tables"])
     change(body)
-    table._fs.replace(path, json.dumps(body).encode())
+    fs_of(table).replace(path, json.dumps(body).encode())
     with pytest.raises(CorruptFileError, match=r"table\.index\.rebuild"):
-        on(tmp_path / "two").table(fs=table._fs).upsert(batch(range(20), 2))
+        on(tmp_path / "two").table(fs=fs_of(table)).upsert(batch(range(20), 2))
     assert not list(tmp_path.glob("**/away*"))
 
 
 def test_the_small_files_of_a_store_have_the_names_that_they_have(tmp_path: Path) -> None:
     table = on(tmp_path / "one").table()
     table.upsert(batch(range(20), 1))
-    fs = table._fs
+    fs = fs_of(table)
     folder = next(f.path for f in fs.children(FOLDER) if f.is_folder)
     state = next(f.path for f in fs.children(folder) if f.name.endswith(".state"))
     body = json.loads(fs.read(state))
@@ -232,7 +233,7 @@ def test_the_small_files_of_a_store_have_the_names_that_they_have(tmp_path: Path
 def test_a_rebuild_keeps_the_number_of_buckets_or_changes_it() -> None:
     table = ROCKS.table()
     table.upsert(batch(range(20), 1))
-    plain = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.rocksdb.buckets": 7}).table(fs=table._fs)
+    plain = Indexed(IndexKind.ROCKSDB, {"pyhudi.index.rocksdb.buckets": 7}).table(fs=fs_of(table))
     assert plain.index.rebuild(dry_run=True).buckets == plain.index.rebuild().buckets == 2
     assert plain.index.rebuild(3).buckets == 3
     report = table.upsert(batch(range(22), 2))

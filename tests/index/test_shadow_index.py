@@ -12,6 +12,7 @@ from pyhudi.errors import OptionError
 from pyhudi.options import IndexKind
 from pyhudi.services.indexing.location_lookup import MISMATCHES
 from tests.support.index_kinds import Indexed, batch, indexed
+from tests.support.inside import fs_of
 
 PAIRS = [
     (IndexKind.GLOBAL_SIMPLE, IndexKind.ROCKSDB),
@@ -61,7 +62,7 @@ def test_both_stay_in_step(pair: Indexed) -> None:
         report = table.upsert(batch(range(21), 4))
     else:
         alone = Indexed(new, {k: v for k, v in pair.options.items() if k != "pyhudi.index.shadow"})
-        report = alone.table(fs=table._fs, index__type=new.option).upsert(batch(range(21), 4))
+        report = alone.table(fs=fs_of(table), index__type=new.option).upsert(batch(range(21), 4))
         assert report.inserted == 3  # k000, k018, k019
     assert report.notes == ()
     stored = table.scan(["id", "ts"]).to_arrow().sort_by("id").to_pylist()
@@ -76,7 +77,7 @@ def test_keys_that_are_elsewhere_are_counted_and_the_old_index_answers(
         Indexed(IndexKind.RECORD).table()
         table = Indexed(IndexKind.RECORD).table()
         table.upsert(batch(range(6), 1))
-        both = Indexed(IndexKind.RECORD, options).table(fs=table._fs)
+        both = Indexed(IndexKind.RECORD, options).table(fs=fs_of(table))
         with caplog.at_level(logging.WARNING, "pyhudi"):
             found = both.lookup(["k001", "k002", "nobody"])
         assert found["found"].to_pylist() == [True, True, False]

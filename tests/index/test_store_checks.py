@@ -21,6 +21,7 @@ from pyhudi.records import FileGroupId
 from pyhudi.table.properties import TableType
 from tests.support.filesystems import tree
 from tests.support.index_kinds import Indexed, batch, indexed
+from tests.support.inside import fs_of, state_of
 
 KINDS = (IndexKind.ROCKSDB, IndexKind.HBASE)
 Places = dict[str, FileGroupId | None]
@@ -48,8 +49,8 @@ def plant(table: Table, kind: Indexed, places: Places) -> None:
             for key, group in places.items()
         )
         return
-    place = place_of(table._fs, table._options.write.index_rules.rocksdb)
-    state = table._state()
+    place = place_of(fs_of(table), table._options.write.index_rules.rocksdb)
+    state = state_of(table)
     found = newest_valid(place.fs, state.log, state.timeline)
     assert found is not None
     numbers = KeyHash(len(found.buckets)).buckets(pa.array(list(places)))
@@ -101,10 +102,10 @@ def test_faults_are_found_and_repaired(kind: Indexed) -> None:
     check = table.index.verify()
     assert check.faults == {"missing": 2, "stale_partition": 1, "orphaned": 1}
     assert {e["record_key"] for e in check.examples} == {"k000", "k003", "k004", "nobody"}
-    before = tree(table._fs)
+    before = tree(fs_of(table))
     preview = table.index.repair(dry_run=True)
     assert (preview.put, preview.ended, preview.instant, preview.dry_run) == (3, 1, None, True)
-    assert tree(table._fs) == before and table.index.verify().fault_count == 4
+    assert tree(fs_of(table)) == before and table.index.verify().fault_count == 4
     done = table.index.repair()
     newest = table.timeline.commits.last
     assert newest is not None and (done.put, done.ended, done.instant) == (3, 1, newest.time)
@@ -144,7 +145,7 @@ def test_an_empty_table_has_an_exact_index(kind: Indexed) -> None:
 
 def test_a_store_behind_the_table_is_not_checked_but_repaired() -> None:
     table = made(Indexed(IndexKind.ROCKSDB))
-    other = Indexed(IndexKind.GLOBAL_SIMPLE).table(fs=table._fs, index__type="GLOBAL_SIMPLE")
+    other = Indexed(IndexKind.GLOBAL_SIMPLE).table(fs=fs_of(table), index__type="GLOBAL_SIMPLE")
     other.upsert(batch(range(60, 64), 3))
     with pytest.raises(IndexNotReadyError, match="does not cover all commits"):
         table.index.verify()

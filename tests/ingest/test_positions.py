@@ -12,6 +12,7 @@ import pyhudi
 from pyhudi.errors import CheckpointMovedError, WriteConflictError
 from pyhudi.ingest import FileSource, Stream
 from tests.ingest.test_streams import NOW, ids, made, put, rows
+from tests.support.inside import state_of
 
 START = str((NOW + 1) * 1000)
 
@@ -54,7 +55,7 @@ def test_the_commit_repeats_the_texts_under_the_names_of_the_streamer(
     table = made(tmp_path / "t", version=version)
     source = FileSource(folder(tmp_path))
     assert Stream(source, table, checkpoint=START, ignore_checkpoint="x").run_once() is not None
-    state = table._state()
+    state = state_of(table)
     extra = state.log.commit(state.timeline.commits.instants[-1]).extra
     assert {name: text for name, text in extra.items() if "checkpoint" in name} == {
         names[0]: str((NOW + 2) * 1000),

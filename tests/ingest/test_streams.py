@@ -21,6 +21,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import CorruptFileError, OptionError, UserError, WriteConflictError
 from pyhudi.ingest import FileSource, SourceBatch, SourceLimits, Stream
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64(), "city": pa.string()})
 NOW = 1_700_000_000
@@ -88,7 +89,7 @@ def test_the_commit_has_the_checkpoint_under_the_name_of_the_streamer(
 ) -> None:
     table = made(tmp_path / "t", version=version)
     table.ingest(rows(0), checkpoint="topic,0:17", after=None)
-    state = table._state()
+    state = state_of(table)
     extra = state.log.commit(state.timeline.commits.instants[-1]).extra
     assert {name: text for name, text in extra.items() if "checkpoint" in name} == {
         key: "topic,0:17"
@@ -254,7 +255,7 @@ def test_a_table_of_the_continuous_mode_of_the_streamer_is_continued(
     assert [report.updated for report in reports] == [2] and source.read_batches == [9]
     assert table.checkpoint() == "00009" and table.count() == 3000
     assert table.scan(["rider"], where="rider = 'new'").to_arrow().num_rows == 2
-    state = table._state()
+    state = state_of(table)
     extra = state.log.commit(state.timeline.commits.instants[-1]).extra
     key = "deltastreamer.checkpoint.key" if version == 6 else "streamer.checkpoint.key.v2"
     assert {name: text for name, text in extra.items() if "checkpoint" in name} == {key: "00009"}

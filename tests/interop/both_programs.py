@@ -26,6 +26,7 @@ from pyhudi.table.properties import TableType
 from tests.interop.test_apache_hudi import BY_INDEX, SCHEMA, Turns, plain, rows
 from tests.metadata.secondary_index.stored import stored_keys
 from tests.support.apache_hudi import ApacheHudi
+from tests.support.inside import state_of
 
 SETTINGS = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
@@ -132,7 +133,7 @@ class Both:
 
     def _entries_agree(self, table: pyhudi.Table) -> None:
         """Every row has its entry; Apache Hudi leaves some entries of rows that it deletes."""
-        state = table._state()
+        state = state_of(table)
         assert state.metadata is not None
         indexes = secondary_indexes(state.fs, state.config)
         assert {index.column for index in indexes} == set(self._indexed)

@@ -15,6 +15,7 @@ import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.metadata.expression_index.definition import expression_indexes
 from tests.support.apache_hudi import ApacheHudi
+from tests.support.inside import fs_of, state_of
 
 pytestmark = pytest.mark.interop
 
@@ -70,7 +71,7 @@ class Pair:
 
     @property
     def path(self) -> str:
-        return self.table._fs.url.removeprefix("file://")
+        return self.table.path.removeprefix("file://")
 
     def written(self, batch: pa.Table, operation: str) -> None:
         stored = str(self.folder / "batch.parquet")
@@ -86,7 +87,7 @@ class Pair:
 
         scanned: and they read fewer files.
         """
-        version = self.table._state().config.version
+        version = state_of(self.table).config.version
         filters = [*FILTERS, *(OF_DATES if version == 9 else ())]
         query = " union all ".join(
             f"select {n} as n, id from {{table}} where {text}"
@@ -144,7 +145,7 @@ def test_both_use_and_maintain_one_index(
         if version == 9:
             pair.create("in_year", "column_stats(d)", "expr='year'")
         pair.create("lowered", f"{using}(c)", "expr='lower'")
-    count = len(expression_indexes(table._fs, table._state().config))
+    count = len(expression_indexes(fs_of(table), table.config))
     pair.check(scanned=True)
     table.upsert(rows(range(20, 40), 2))
     table.delete(keys=["k03", "k14"])
@@ -157,4 +158,4 @@ def test_both_use_and_maintain_one_index(
         table.compact()
     table.cluster()
     pair.check(scanned=True)
-    assert len(expression_indexes(table._fs, table._state().config)) == count == version - 5
+    assert len(expression_indexes(fs_of(table), table.config)) == count == version - 5

@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def path(self) -> str:
-        return self.table._fs.url.removeprefix("file://")
+        return self.table.path.removeprefix("file://")
 
     def write(self, by_hudi: bool, *changes: tuple[Iterable[int], str]) -> None:
         self.version += 1

@@ -22,6 +22,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.table_creation import NewTable
 from tests.support.apache_hudi import ApacheHudi
+from tests.support.inside import state_of
 
 pytestmark = pytest.mark.interop
 
@@ -58,7 +59,7 @@ def seen(table: pa.Table) -> list[tuple[Any, ...]]:
 
 def positioned_blocks(table: pyhudi.Table) -> dict[str, int]:
     """Blocks with positions by instant; their records are the ones at those rows."""
-    state = table._state()
+    state = state_of(table)
     found: dict[str, int] = {}
     for slice_ in state.view().latest_slices():
         for log in slice_.logs:

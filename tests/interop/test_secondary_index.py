@@ -17,6 +17,7 @@ from pyhudi.metadata.secondary_index.definition import secondary_indexes
 from pyhudi.metadata.secondary_index.key_format import entry_keys, value_texts
 from tests.metadata.secondary_index.stored import stored_keys
 from tests.support.apache_hudi import ApacheHudi
+from tests.support.inside import state_of
 
 pytestmark = pytest.mark.interop
 
@@ -42,7 +43,7 @@ def rows(numbers: range, version: int) -> pa.Table:
 
 def check(table: Table, hudi: ApacheHudi) -> None:
     """Apache Hudi finds with our index the rows that it finds without one."""
-    path = table._fs.url.removeprefix("file://")
+    path = table.path.removeprefix("file://")
     text = " union all ".join(
         f"select {n} as n, id from {{table}} where c = 'v${n}\\\\'" for n in range(4)
     )
@@ -58,7 +59,7 @@ def check(table: Table, hudi: ApacheHudi) -> None:
 
 def check_entries(table: Table) -> None:
     """Every row has its entry; Apache Hudi leaves some entries of rows that it deletes."""
-    state = table._state()
+    state = state_of(table)
     assert state.metadata is not None
     for index in secondary_indexes(state.fs, state.config):
         found = table.scan(["_hoodie_record_key", index.column]).to_arrow().combine_chunks()

@@ -14,6 +14,7 @@ import pytest
 from tests.interop.both_programs import AVRO, COMPACTED, SERVED, UNDONE, WRITES, Both, take_turns
 from tests.interop.test_decoding import decoded_actions, decoded_hfiles, decoded_logs
 from tests.support.apache_hudi import ApacheHudi
+from tests.support.inside import state_of
 
 pytestmark = pytest.mark.interop
 
@@ -128,7 +129,7 @@ def their_slices(both: Both) -> Slices:
 
 
 def our_slices(both: Both) -> Slices:
-    view = both.table._state().view()
+    view = state_of(both.table).view()
     return {
         (id.partition, id.file_id): [
             (each.instant, str(each.base.name) if each.base else None,

@@ -10,6 +10,7 @@ import pytest
 import pyhudi
 from pyhudi.metadata import compaction
 from pyhudi.metadata.payloads import RECORD_INDEX
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64())])
 
@@ -22,7 +23,7 @@ def rows(first: int, count: int) -> pa.Table:
 
 def index_logs(table: pyhudi.Table) -> int:
     """How many logs the newest slices of the record index have."""
-    metadata = table._state().metadata
+    metadata = state_of(table).metadata
     assert metadata is not None
     return sum(len(file_slice.logs) for file_slice in metadata.slices(RECORD_INDEX))
 

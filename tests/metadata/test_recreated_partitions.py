@@ -27,6 +27,7 @@ from pyhudi.table.properties import load_config
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
 OPTIONS = {
@@ -44,7 +45,7 @@ def table_of(path: Path, version: int, kind: Any = "cow") -> pyhudi.Table:
 
 
 def metadata_of(table: pyhudi.Table) -> MetadataTable:
-    metadata = table._state().metadata
+    metadata = state_of(table).metadata
     assert metadata is not None
     return metadata
 

@@ -15,6 +15,7 @@ from pyhudi.timeline.instant import COMMITS, State
 from pyhudi.timeline.plans.rollback import RollbackPlan
 from tests.crash.torn import copy_of, opened, rows, snapshot, table
 from tests.mutants.seeded import MUTANTS, changed
+from tests.support.inside import state_of
 from tests.support.logs import kinds_of, small_block
 
 
@@ -52,16 +53,16 @@ def test_files_and_their_folders_are_synced_before_they_count(
 
 def test_an_empty_commit_is_not_an_empty_commit(sound) -> None:  # type: ignore[no-untyped-def]
     fs = copy_of(sound)
-    state = opened(fs)._state()
+    state = state_of(opened(fs))
     newest = [i for i in state.timeline if i.action in COMMITS and i.state is State.COMPLETED][-1]
     fs.replace(state.log.path(newest), b"")
     with pytest.raises(CorruptFileError):
-        opened(fs)._state().log.commit(newest)
+        state_of(opened(fs)).log.commit(newest)
 
 
 def test_a_lost_commit_that_others_build_on_is_not_rolled_back(sound) -> None:  # type: ignore[no-untyped-def]
     fs = copy_of(sound)
-    state = opened(fs)._state()
+    state = state_of(opened(fs))
     built_on = {
         stat.previous_instant
         for i in state.timeline.commits

@@ -39,6 +39,7 @@ from tests.support.filesystems import clone, every_stop, tree
 from tests.support.fixtures import fixtures
 from tests.support.foreign import foreign_table, row_counts
 from tests.support.golden import SMALL, golden_names, golden_table, unzipped
+from tests.support.inside import fs_of
 from tests.support.versions import new_table as new_version_table
 
 OPTIONS = {"hoodie.index.type": "SIMPLE"}
@@ -135,10 +136,10 @@ def test_a_table_without_meta_columns_is_refused_and_unchanged() -> None:
 
 def test_partial_updates_by_a_payload_class_stay_so_up_and_down() -> None:
     schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "a": pa.string(), "b": pa.string()})
-    fs = new_version_table(
+    fs = fs_of(new_version_table(
         "memory://partialup", 6, schema, kind="mor", ordering=("ts",),
         options={"hoodie.datasource.write.payload.class": "PartialUpdateAvroPayload"},
-    )._fs  # fmt: skip
+    ))  # fmt: skip
     opened(fs).upsert(pa.table([["k"], [1], ["a"], ["b"]], schema=schema))
     for ts, to in ((2, 9), (3, 6)):
         table = opened(fs)

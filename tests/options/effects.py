@@ -41,6 +41,7 @@ from pyhudi.write.table_creation import NewTable, config_of
 from tests.support.callbacks import server, taking
 from tests.support.fake_metastore import metastore
 from tests.support.filesystems import clone
+from tests.support.inside import fs_of, state_of
 from tests.sync.entries import plain as structure
 
 Given = Mapping[str, str]
@@ -109,7 +110,7 @@ def _built(kind: str, *, is_oldest: bool = False) -> MemoryFileSystem:
     made.upsert(rows(range(0, 40, 2), 3))
     made.bulk_insert(rows(range(100, 110), 4))
     made.upsert(rows(range(0, 20, 2), 5))
-    return made._fs  # type: ignore[return-value]
+    return fs_of(made)  # type: ignore[return-value]
 
 
 def built(given: Given, kind: str) -> Table:
@@ -144,7 +145,7 @@ def upgraded(given: Given) -> Any:
     base = {**QUIET, **OLDEST, "hoodie.metadata.enable": "false"}
     made = table(given, base=base, index=IndexKind.SIMPLE)
     made.insert(rows(range(2), 1, "default"))
-    fs, name = made._fs, ".hoodie/hoodie.properties"
+    fs, name = fs_of(made), ".hoodie/hoodie.properties"
     old = {**parse_properties(fs.read(name)), "hoodie.table.version": "4"}
     fs.replace(name, format_properties(old))
     again = table({"hoodie.index.type": "SIMPLE", **given}, fs=fs, base={})
@@ -203,7 +204,7 @@ def changes_past_a_pending_instant(given: Given) -> Any:
     fs = clone(_built("cow", is_oldest=True))
     made = table(given, fs=fs)
     second = list(made.timeline.commits)[1]
-    fs.delete([made._state().log.path(second)])
+    fs.delete([state_of(made).log.path(second)])
     return outcome(lambda: made.changes("000").to_arrow().num_rows)
 
 
@@ -225,14 +226,14 @@ def changes_of_an_older_schema(given: Given) -> Any:
 
 
 def listed_by(given: Given) -> Any:
-    return built(given, "cow")._state().listed_by
+    return state_of(built(given, "cow")).listed_by
 
 
 def skipped(given: Given) -> Any:
     fs = MemoryFileSystem()
     facts = {"hoodie.metadata.index.column.stats.enable": "true"}
     made = table(facts)
-    fs = made._fs  # type: ignore[assignment]
+    fs = fs_of(made)  # type: ignore[assignment]
     made.bulk_insert(rows(range(10), 1, "p0"))
     made.bulk_insert(rows(range(50, 60), 7, "p0"))
     return outcome(lambda: str(table(given, fs=fs).scan(where=pc.field("ts") == 7).explain()))
@@ -243,8 +244,8 @@ def skipped(given: Given) -> Any:
 
 def data_files(made: Table) -> list[tuple[str, int]]:
     """(kind, size) of each data file."""
-    partitions = made._state().listing.partitions()
-    infos = [info for partition in partitions for info in made._fs.children(partition)]
+    partitions = state_of(made).listing.partitions()
+    infos = [info for partition in partitions for info in fs_of(made).children(partition)]
     return sorted(
         ("log" if ".log." in info.name else "base", info.size_bytes)
         for info in infos
@@ -267,8 +268,8 @@ def base_file(given: Given) -> Any:
     """Codec, size and footer of a base file."""
     made = table(given)
     made.bulk_insert(rows(range(3000), 1, "p0"))
-    [info] = [i for i in made._fs.children("p0") if i.name.endswith(".parquet")]
-    footer = pq.read_metadata(pa.BufferReader(made._fs.read(f"p0/{info.name}")))
+    [info] = [i for i in fs_of(made).children("p0") if i.name.endswith(".parquet")]
+    footer = pq.read_metadata(pa.BufferReader(fs_of(made).read(f"p0/{info.name}")))
     kinds = {footer.row_group(0).column(c).compression for c in range(footer.num_columns)}
     bloom = {k: v for k, v in footer.metadata.items() if b"bloom" in k}
     pages = sum(footer.row_group(0).column(c).total_uncompressed_size for c in range(5, 9))
@@ -283,7 +284,7 @@ def inserted_twice(kind: str = "cow") -> Callable[[Given], Any]:
         for turn in range(3):
             made.bulk_insert(rows(range(10 * turn, 10 * turn + 10), turn, "p0"))
         report = made.insert(rows(range(500, 503), 9, "p0"))
-        return len(made._state().slices("p0")), report.file_groups
+        return len(state_of(made).slices("p0")), report.file_groups
 
     return seen
 
@@ -297,7 +298,7 @@ def sized_by_history(given: Given) -> Any:
     )  # fmt: skip
     made.bulk_insert(wide)
     made.bulk_insert(rows(range(3000), 1, "p0"))
-    return len(made._state().slices("p0"))
+    return len(state_of(made).slices("p0"))
 
 
 def logged(given: Given) -> Any:
@@ -402,7 +403,7 @@ def found_by(kind: str = "cow", index: IndexKind = IndexKind.RECORD) -> Callable
         report = made.upsert(rows(range(3, 9), 2, "p0"))
         methods = [name for name in ("seek", "scan", "hash") if report.lookup.get(name)]
         kinds = [kind for kind, _ in data_files(made)]
-        return plain(report.index), methods, kinds, len(made._state().slices())
+        return plain(report.index), methods, kinds, len(state_of(made).slices())
 
     return seen
 
@@ -411,7 +412,7 @@ def indexed_columns(given: Given) -> Any:
     """The columns with statistics in a new table of version 9."""
     new = {"hoodie.metadata.index.column.stats.enable": "true", "hoodie.write.table.version": "9"}
     made = table({**new, **given})
-    return read_definitions(made._fs, made.config)["column_stats"]["sourceFields"]
+    return read_definitions(fs_of(made), made.config)["column_stats"]["sourceFields"]
 
 
 def metadata_files(
@@ -420,7 +421,7 @@ def metadata_files(
     """File groups of each partition of the metadata table, and its compactions."""
 
     def groups(made: Table, path: str) -> list[str]:
-        names = [info.name for info in made._fs.children(f".hoodie/metadata/{path}")]
+        names = [info.name for info in fs_of(made).children(f".hoodie/metadata/{path}")]
         return sorted({n.split("_")[0].lstrip(".") for n in names if not n.startswith(".hoodie")})
 
     def seen(given: Given) -> Any:
@@ -428,7 +429,7 @@ def metadata_files(
         for ts in range(1, 5):
             made.upsert(rows(range(4), ts))
         found = {path: groups(made, path) for path in sorted(made.config.metadata_partitions)}
-        names = [info.name for info in made._fs.children(".hoodie/metadata/files")]
+        names = [info.name for info in fs_of(made).children(".hoodie/metadata/files")]
         return found, sum(name.endswith(".hfile") for name in names)
 
     return seen
@@ -439,20 +440,20 @@ def partition_groups(given: Given) -> Any:
     version = {"hoodie.write.table.version": "9"}
     made = table({**version, **given}, index=IndexKind.SIMPLE)
     made.upsert(rows(range(100), 1))
-    opened = table({}, fs=made._fs)
+    opened = table({}, fs=fs_of(made))
     if "record_index" not in opened.config.metadata_partitions:
         return {}
-    return opened._state().locations.group_counts  # type: ignore[union-attr]
+    return state_of(opened).locations.group_counts  # type: ignore[union-attr]
 
 
 def built_index(given: Given) -> Any:
     """File groups of a record index that a write builds for the hundred rows of a table."""
     made = table({}, index=IndexKind.BLOOM)
     made.bulk_insert(rows(range(100), 1))
-    table({"hoodie.metadata.record.index.enable": "true", **given}, fs=made._fs).upsert(
+    table({"hoodie.metadata.record.index.enable": "true", **given}, fs=fs_of(made)).upsert(
         rows(range(4), 2)
     )
-    return table({}, fs=made._fs)._state().record_index.shard_count
+    return state_of(table({}, fs=fs_of(made))).record_index.shard_count
 
 
 # ---- services ----------------------------------------------------------------------------------
@@ -464,7 +465,7 @@ def after_writes(count: int, kind: str = "cow") -> Callable[[Given], Any]:
     def seen(given: Given) -> Any:
         made = table(given, kind, base=SMALL)
         notes = [len(made.upsert(rows(range(4), ts)).notes) for ts in range(1, count + 1)]
-        state = made._state()
+        state = state_of(made)
         plans = len(state.timeline.pending.instants)
         kinds = [instant.action.value for instant in state.timeline]
         return notes, len(data_files(made)), plans, kinds
@@ -480,7 +481,7 @@ def planned_clean(given: Given) -> Any:
 def planned_compaction(given: Given) -> Any:
     made = built(given, "mor")
     report = outcome(lambda: made.compact(dry_run=True))
-    state = made._state()
+    state = state_of(made)
     rules = parse_options(given).services.compaction
     due = compaction_is_due(state.timeline, state.zone, rules)
     if isinstance(report, tuple):
@@ -507,7 +508,7 @@ def planned_clustering(given: Given) -> Any:
         made = built(given, "cow")
         if made.schedule_clustering() is None:
             return None
-        state = made._state()
+        state = state_of(made)
         action = Action(state.log.layout.clustering_action)
         [pending] = state.timeline.where({action}, State.REQUESTED)
         record = state.log.requested(pending)["clusteringPlan"]
@@ -543,7 +544,7 @@ def archive_files(given: Given) -> Any:
         made.upsert(rows(range(2), ts))
         merged += made.archive().merged
     folder = HISTORY if made.config.version > 6 else ".hoodie/archived"
-    files = [i for i in made._fs.children(folder) if i.name.endswith((".parquet", "_1-0-1"))]
+    files = [i for i in fs_of(made).children(folder) if i.name.endswith((".parquet", "_1-0-1"))]
     return merged, len(files), [info.size_bytes // 256 for info in files]
 
 

@@ -16,6 +16,7 @@ from pyhudi.options import IndexKind
 from pyhudi.records import InstantTime
 from pyhudi.timeline.instant import Action, State
 from tests.properties.table_setup import KEYS, NEW, SCHEMA, Row, Setup, setups
+from tests.support.inside import state_of
 
 Identity = tuple[str, str]
 """The partition, or nothing under a global index, and the key of a record."""
@@ -77,7 +78,7 @@ class CheckedTable(RuleBasedStateMachine):
 
     def _completed_at(self, instant: str) -> str:
         """When a commit completed; its instant where the table does not record it."""
-        state = self.table._state()
+        state = state_of(self.table)
         for commit in state.timeline.commits:
             if commit.time == instant:
                 return commit.completed_at or commit.time

@@ -36,6 +36,7 @@ from tests.properties.table_setup import (
     filled,
     rows,
 )
+from tests.support.inside import state_of
 
 WIDEN: dict[str, Any] = {"schema_mode": "widen"}
 
@@ -235,7 +236,7 @@ class TableMachine(CheckedTable):
 
     @property
     def _has_logs(self) -> bool:
-        return any(each.logs for each in self.table._state().view().latest_slices())
+        return any(each.logs for each in state_of(self.table).view().latest_slices())
 
     @property
     def _has_plan(self) -> bool:

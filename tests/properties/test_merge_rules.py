@@ -24,6 +24,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.table_creation import NewTable
 from tests.support.examples import examples
+from tests.support.inside import state_of
 from tests.support.merge_model import RULES, SCHEMA, TOAST, VERSION_9, Model, Row, Rule
 from tests.support.slice_parts import read_in_parts
 
@@ -66,7 +67,7 @@ def rows_of(table: pa.Table) -> list[Row]:
 
 def slices_merged(table: Table) -> list[Row]:
     """Every slice merged to the rows a base file of it would hold."""
-    state = table._state()
+    state = state_of(table)
     view = state.view()
     schema = state.schema()
     spec = SliceSpec(schema, tuple(schema.names), state.rules, view.visibility)

@@ -13,6 +13,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import SnapshotExpiredError, UnsupportedTableError
 from tests.read.test_golden import row_set
+from tests.support.inside import state_of
 
 QUERIES = Path(__file__).parents[1] / "golden" / "queries"
 COLUMNS = ("id", "ts", "part", "v", "tags")
@@ -81,7 +82,7 @@ def test_a_table_of_version_9_with_an_archived_timeline_is_read_in_full(tmp_path
     assert row_set(found, names) == row_set(older, names)
     by_completion = table.changes(deltas[-2].completed_at or "").to_arrow()
     assert set(by_completion["_hoodie_commit_time"].to_pylist()) == {deltas[-1].time}
-    archived = table._state().archive.commits
+    archived = state_of(table).archive.commits
     assert len(archived) == 12 and all(entry.completed_at for entry in archived)
     with pytest.raises(SnapshotExpiredError):
         table.scan(as_of=archived[0].time).to_arrow()

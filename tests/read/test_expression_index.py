@@ -18,6 +18,7 @@ from pyhudi.metadata.file_stats.ranges import ColumnRanges
 from pyhudi.read.arrow_filter import arrow_tree
 from pyhudi.read.skipping.expression_index import UsableIndex, on_ranges
 from tests.metadata.secondary_index.foreign import foreign_table
+from tests.support.inside import fs_of
 
 DAY, LOWER = pc.day(pc.field("d")), pc.utf8_lower(pc.field("name"))
 SKIPPED = (
@@ -38,7 +39,7 @@ def test_files_are_skipped_by_the_ranges_of_the_expression(
     where: pc.Expression, index: str, tmp_path: Path
 ) -> None:
     table = foreign_table(tmp_path, "indexed_cow_v9")
-    plain = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
+    plain = pyhudi.open_table(table.path, options={"hoodie.enable.data.skipping": "false"})
     plan = table.scan(where=where).explain()
     assert plan.skipped_by.get(index) == 1 and len(plan.tasks) == 1
     assert found(table, where) == found(plain, where)
@@ -73,8 +74,8 @@ def test_indexes_of_apache_hudi_are_maintained_and_dropped(tmp_path: Path) -> No
     for name in ("expr_index_by_day", "by_lower", "by_year"):
         table.index.drop(name)
     assert not any("expr" in row["name"] for row in table.index.list().to_pylist())
-    assert not table._fs.children(".hoodie/metadata/expr_index_by_day")
-    assert b"expr_index" not in table._fs.read(".hoodie/.index_defs/index.json")
+    assert not fs_of(table).children(".hoodie/metadata/expr_index_by_day")
+    assert b"expr_index" not in fs_of(table).read(".hoodie/.index_defs/index.json")
     assert found(table, DAY == 31) == ["k4"]
 
 

@@ -22,6 +22,7 @@ from pyhudi.metadata.record_index.by_partition import slices_by_partition
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.golden import small_table
+from tests.support.inside import fs_of, state_of
 
 OTHER = {"cow": "p-a", "mor": "y=1/m-2"}
 """The partition whose path has characters that are special in names of file groups."""
@@ -77,7 +78,7 @@ def test_a_lookup_locates_a_key_in_every_partition_that_has_it(kind: str) -> Non
     pairs = zip(*(found.column(i).to_pylist() for i in range(2)), strict=True)
     assert list(pairs) == expected
     assert found.column("found").to_pylist() == [place is not None for _, place in expected]
-    groups = {(s.partition, s.group.file_id) for s in table._state().view().latest_slices()}
+    groups = {(s.partition, s.group.file_id) for s in state_of(table).view().latest_slices()}
     located = found.filter(pc.field("found"))
     assert set(zip(*(located.column(i).to_pylist() for i in (1, 2)), strict=True)) == groups
     assert table.lookup(keys).equals(found)
@@ -104,8 +105,8 @@ def test_rows_are_read_and_the_index_is_verified(kind: str) -> None:
 def test_verification_finds_keys_of_a_partition_without_entries() -> None:
     table = opened("cow")
     folder = ".hoodie/metadata/record_index"
-    table._fs.delete(
-        each.path for each in table._fs.children(folder) if "record-index-pc-" in each.name
+    fs_of(table).delete(
+        each.path for each in fs_of(table).children(folder) if "record-index-pc-" in each.name
     )
     assert table.index.verify().faults == {"missing": 5}
     assert not table.index.lookup(["k001"]).filter(pc.field("partition_path") == "pc").num_rows
@@ -116,7 +117,7 @@ def test_an_empty_lookup_has_no_rows() -> None:
 
 
 def test_a_missing_group_of_a_partition_is_an_error() -> None:
-    metadata = opened("cow")._state().metadata
+    metadata = state_of(opened("cow")).metadata
     assert metadata is not None
     found = metadata._newest(RECORD_INDEX, None)
     whole = slices_by_partition(found)
@@ -141,10 +142,10 @@ CHANGES: dict[str, Callable[[Table], Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_needs_a_global_index_is_rejected_before_any_change(change: str, kind: str) -> None:
     table = opened(kind)
-    before = stored_files(table._fs)
+    before = stored_files(fs_of(table))
     with pytest.raises(UnsupportedTableError, match="by partition"):
         CHANGES[change](table)
-    assert {path for path in stored_files(table._fs) if "lock" not in path} == before
+    assert {path for path in stored_files(fs_of(table)) if "lock" not in path} == before
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
@@ -167,7 +168,7 @@ def test_a_downgrade_drops_the_index(kind: str, to: int) -> None:
     done = table.downgrade(to=to)
     assert done.dropped == ("record_index",) and done.rebuilt == ("files",)
     again = Table(
-        table._fs, options=parse_options({"hoodie.index.type": "SIMPLE"}), engine=LocalEngine(2)
+        fs_of(table), options=parse_options({"hoodie.index.type": "SIMPLE"}), engine=LocalEngine(2)
     )
     assert not again.index.list().num_rows
     read = again.scan(["id", "part", "v"]).to_arrow().to_pylist()

@@ -27,6 +27,7 @@ from pyhudi.options import parse_options
 from pyhudi.records import IS_DELETED
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.write.write_report import WriteReport
+from tests.support.inside import fs_of
 from tests.support.late_writers import OPTIMISTIC, LateWrite
 from tests.support.versions import new_table
 
@@ -80,7 +81,7 @@ class History:
             self.url, self.version, SCHEMA, kind=self.kind, partition_by=("part",),
             options=self.options,
         )  # fmt: skip
-        self.fs = table._fs  # type: ignore[assignment]
+        self.fs = fs_of(table)  # type: ignore[assignment]
         self.readers: list[Reader] = [Changes(self), Differences(self), Source(self)]
         if self.logs_changes:
             self.readers.append(Captured(self))

@@ -15,6 +15,7 @@ from pyhudi.errors import HollowCommitError, UserError
 from pyhudi.options import parse_options
 from pyhudi.read.positions import SnapshotInstant
 from pyhudi.write.write_report import WriteReport
+from tests.support.inside import fs_of
 from tests.support.late_writers import OPTIMISTIC, LateWrite
 from tests.support.versions import end_of, new_table
 
@@ -46,11 +47,11 @@ def made(version: int, kind: str = "cow", **options: str) -> Table:
 
 def again(table: Table, **options: str) -> Table:
     parsed = parse_options({**SMALL, **options})
-    return Table(table._fs, options=parsed, engine=LocalEngine(1))
+    return Table(fs_of(table), options=parsed, engine=LocalEngine(1))
 
 
 def late(table: Table, batch: pa.Table) -> LateWrite:
-    return LateWrite(table._fs, lambda writer: writer.upsert(batch), SMALL)
+    return LateWrite(fs_of(table), lambda writer: writer.upsert(batch), SMALL)
 
 
 def values(found: Any) -> dict[str, int]:

@@ -15,6 +15,7 @@ from pyhudi.errors import UserError
 from pyhudi.read.skipping.key_uniqueness import KEYS, UNIQUE
 from tests.metadata.secondary_index.foreign import foreign_table
 from tests.support.avro_commits import add_extra_metadata
+from tests.support.inside import fs_of
 
 COLUMNS = {
     "mor_avro_v8_trips_8i3u1d": ("rider",),
@@ -26,7 +27,7 @@ OFF = {"hoodie.enable.data.skipping": "false"}
 
 def proven(folder: Path, name: str) -> Table:
     """A table of Apache Hudi, whose newest commit is changed so that it proves unique keys."""
-    root = Path(foreign_table(folder, name)._fs.url.removeprefix("file://"))
+    root = Path(fs_of(foreign_table(folder, name)).url.removeprefix("file://"))
     add_extra_metadata(root, KEYS, UNIQUE)
     return pyhudi.open_table(root)
 
@@ -38,7 +39,7 @@ def rows_of(table: Table, where: pc.Expression) -> list[str]:
 @pytest.mark.parametrize("name", COLUMNS)
 def test_equality_and_in_filters_return_what_a_full_scan_returns(name: str, tmp_path: Path) -> None:
     table = proven(tmp_path, name)
-    plain = pyhudi.open_table(table._fs.url, options=OFF)
+    plain = pyhudi.open_table(table.path, options=OFF)
     for column in COLUMNS[name]:
         rows = plain.scan([column, "_hoodie_file_name"]).to_arrow()
         values = rows.column(0).combine_chunks().unique().drop_null()
@@ -56,7 +57,7 @@ def test_equality_and_in_filters_return_what_a_full_scan_returns(name: str, tmp_
 
 def test_an_index_whose_entries_apache_hudi_may_have_left_out_is_not_used(tmp_path: Path) -> None:
     table = proven(tmp_path, "mor_avro_v9_txns_simple_meta")
-    plain = pyhudi.open_table(table._fs.url, options=OFF)
+    plain = pyhudi.open_table(table.path, options=OFF)
     for value in plain.scan(["txn_date"]).to_arrow().column(0).unique():
         where = pc.field("txn_date") == value
         scan = table.scan(where=where)
@@ -79,9 +80,7 @@ def test_filters_that_keep_other_rows_do_not_use_the_index(tmp_path: Path) -> No
                   (name == "Uber") | (pc.field("currency") == "EUR")):  # fmt: skip
         plan = table.scan(where=where).explain()
         assert not plan.index_notes
-        assert rows_of(table, where) == rows_of(
-            pyhudi.open_table(table._fs.url, options=OFF), where
-        )
+        assert rows_of(table, where) == rows_of(pyhudi.open_table(table.path, options=OFF), where)
     either = (name == "Uber") | (name == "IKEA")
     assert table.scan(where=either).count() == 2
     assert "2 record keys" in str(table.scan(where=either).explain())
@@ -94,8 +93,8 @@ def test_the_plan_says_why_the_index_is_not_used(tmp_path: Path) -> None:
     where = pc.field("merchant_name") == "Uber"
     text = str(table.scan(where=where).explain())
     assert "index       not used: secondary_index_merchant_idx: the commits do not prove" in text
-    add_extra_metadata(Path(table._fs.url.removeprefix("file://")), KEYS, UNIQUE)
-    table = pyhudi.open_table(table._fs.url)
+    add_extra_metadata(Path(table.path.removeprefix("file://")), KEYS, UNIQUE)
+    table = pyhudi.open_table(table.path)
     newest = table.timeline.commits.instants[-1]
     for scan in (
         table.scan(where=where, as_of=newest.completed_at),
@@ -104,13 +103,13 @@ def test_the_plan_says_why_the_index_is_not_used(tmp_path: Path) -> None:
     ):
         assert "describes the newest snapshot only" in str(scan.explain())
         assert scan.count() == 1
-    unread = pyhudi.open_table(table._fs.url, options={"hoodie.metadata.enable": "false"})
+    unread = pyhudi.open_table(table.path, options={"hoodie.metadata.enable": "false"})
     assert "the metadata table is not read" in str(unread.scan(where=where).explain())
 
 
 def test_a_damaged_index_is_not_used(tmp_path: Path) -> None:
     table = proven(tmp_path, "cow_v9_txns_nonpart_meta")
-    root = Path(table._fs.url.removeprefix("file://"))
+    root = Path(table.path.removeprefix("file://"))
     where = pc.field("merchant_name") == "Uber"
     for path in (root / ".hoodie/metadata/secondary_index_merchant_idx").glob("*.hfile"):
         path.write_bytes(path.read_bytes()[:-40])

@@ -17,6 +17,7 @@ from pyhudi.read.skipping.key_uniqueness import KEYS, LOOKED_UP, UNIQUE, keys_ar
 from pyhudi.timeline.instant import Action
 from pyhudi.transaction.heartbeat import Heartbeat
 from tests.support.examples import UNSHRUNK, examples
+from tests.support.inside import fs_of, state_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 META = {
@@ -60,7 +61,7 @@ def plain(found: pa.Table) -> list[str]:
 def check_filters(table: Table) -> None:
     """Every way to ask for keys gives what a whole scan holds of them."""
     whole = table.scan().to_arrow()
-    unskipped = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
+    unskipped = pyhudi.open_table(table.path, options={"hoodie.enable.data.skipping": "false"})
     for key in "abcd":
         expected = plain(whole.filter(pc.field("id") == key))
         for column in ("id", "_hoodie_record_key"):
@@ -99,7 +100,7 @@ def test_no_sequence_of_writes_lets_a_filter_on_the_key_lose_rows(
     table = made(kind, partitioned=partitioned, **more)
     for verb, keys in turns:
         carry_out(table, verb, keys)
-        unique = keys_are_unique(table._state())
+        unique = keys_are_unique(state_of(table))
         ids = table.scan().to_arrow().column("id")
         assert not unique or len(pc.unique(ids)) == len(ids)
     check_filters(table)
@@ -113,7 +114,7 @@ def test_upserts_after_one_load_keep_the_index_usable_by_filters(kind: str, firs
     for _ in range(3):
         table.upsert(batch([("a", "x"), ("d", "y")]))
     table.delete(keys=["c"])
-    assert keys_are_unique(table._state())
+    assert keys_are_unique(state_of(table))
     plan = table.scan(where=pc.field("id") == "a").plan
     assert plan.skipped_by["record index"] > 0
     check_filters(table)
@@ -126,18 +127,18 @@ def test_services_keep_the_index_usable_by_filters() -> None:
     table.compact()
     table.cluster()
     table.delete_partitions("p=none")
-    assert keys_are_unique(table._state())
+    assert keys_are_unique(state_of(table))
 
 
 def test_overwriting_a_table_with_doubled_keys_makes_the_index_usable_again() -> None:
     table = made()
     table.bulk_insert(batch([("a", "x")]))
     table.bulk_insert(batch([("a", "y")]))
-    assert not keys_are_unique(table._state())
+    assert not keys_are_unique(state_of(table))
     table.insert_overwrite(batch([("b", "x")]))
-    assert not keys_are_unique(table._state())
+    assert not keys_are_unique(state_of(table))
     table.insert_overwrite_table(batch([("a", "x"), ("b", "y")]))
-    assert keys_are_unique(table._state())
+    assert keys_are_unique(state_of(table))
     check_filters(table)
 
 
@@ -145,19 +146,19 @@ def test_an_insert_that_looks_keys_up_keeps_the_index_usable() -> None:
     table = made(**{"hoodie.datasource.insert.dup.policy": "drop"})
     table.insert(batch([("a", "x"), ("a", "y")]))
     table.insert(batch([("a", "y"), ("b", "y")]))
-    assert keys_are_unique(table._state())
+    assert keys_are_unique(state_of(table))
     check_filters(table)
 
 
 def strip_marks(table: Table) -> None:
     """Leave the commits as another writer would have left them."""
     for instant in table.timeline.commits:
-        path = table._state().log.path(instant)
-        log = table._state().log
+        path = state_of(table).log.path(instant)
+        log = state_of(table).log
         commit = log.commit(instant)
         extra = {name: value for name, value in commit.extra.items() if name != KEYS}
-        table._fs.delete([path])
-        table._fs.create(path, log.encode(replace(commit, extra=extra)))
+        fs_of(table).delete([path])
+        fs_of(table).create(path, log.encode(replace(commit, extra=extra)))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_commits_of_other_writers_prove_what_their_operation_proves(
     for verb in verbs:
         carry_out(table, verb, [("a", "x"), ("b", "y")])
     strip_marks(table)
-    state = pyhudi.open_table(table._fs.url)._state()
+    state = state_of(pyhudi.open_table(table.path))
     assert keys_are_unique(state) is expected
 
 
@@ -188,13 +189,13 @@ def test_a_commit_speaks_for_the_whole_table_only_without_an_older_pending_write
     }
     table = made(partitioned=False, **options)
     table.upsert(batch([("a", "x")]))
-    log = table._state().log
+    log = state_of(table).log
     pending = log.request(Action.COMMIT)
-    with Heartbeat(table._fs, pending.time):
+    with Heartbeat(fs_of(table), pending.time):
         table.upsert(batch([("b", "x")]))
     marks = [log.commit(instant).extra[KEYS] for instant in table.timeline.commits]
     assert marks == [UNIQUE, LOOKED_UP]
-    assert keys_are_unique(table._state())
+    assert keys_are_unique(state_of(table))
     table.upsert(batch([("c", "x")]))
     newest = table.timeline.commits.last
     assert newest is not None

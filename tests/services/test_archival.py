@@ -23,6 +23,7 @@ from tests.crash.test_every_stop import rows
 from tests.recovery.test_restore import check_whole
 from tests.recovery.test_undo import newest, table_of, values
 from tests.support.filesystems import OpenCountingFileSystem
+from tests.support.inside import state_of
 
 FEW = {
     "hoodie.keep.min.commits": "4",
@@ -230,12 +231,12 @@ def test_what_completed_during_a_write_stays_for_it_to_be_found(tmp_path: Path) 
     folder = tmp_path / "t" / ".hoodie"
     late = folder / f"{commits[1]}.commit"  # older than most, but it ended last
     begun = InstantTime(str(int(commits[-1]) + 1))
-    state = table._state()
+    state = state_of(table)
     state.log.request_at(begun, Action.COMMIT)
     os.utime(folder / f"{begun}.commit.requested", (late.stat().st_mtime + 600,) * 2)
-    assert len(propose_archival(table._state(), table._options).instants) > 1
+    assert len(propose_archival(state_of(table), table._options).instants) > 1
     os.utime(late, (late.stat().st_mtime + 700,) * 2)
-    plan = propose_archival(table._state(), table._options)
+    plan = propose_archival(state_of(table), table._options)
     assert [i.time for i in plan.instants] == commits[:1]
     assert plan.held_by == "a concurrent write"
 

@@ -23,6 +23,7 @@ from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.history.writer import HistoryFiles
 from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import every_stop
+from tests.support.inside import fs_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
 SMALL = {
@@ -47,7 +48,7 @@ def made(version: int, kind: str, **more: str) -> Table:
 
 
 def check(table: Table, count: int) -> None:
-    again = pyhudi.open_table(table._fs.url)
+    again = pyhudi.open_table(table.path)
     keys = [f"k{n}" for n in range(count)]
     assert sorted(again.scan(["id"]).to_arrow()["id"].to_pylist()) == sorted(keys)
     assert all(again.lookup(keys)["found"].to_pylist())
@@ -94,7 +95,7 @@ def test_a_creation_that_another_program_archived_is_found_in_the_archive(versio
         table.upsert(row(n))
     newest = table.delete(keys=["k0"])
     table.index.rebuild()
-    log = own_log(table._fs, load_config(table._fs))
+    log = own_log(fs_of(table), load_config(fs_of(table)))
     created = [i for i in log.load().commits if is_creation(i.time)]
     files = HistoryFiles(log, HISTORY)
     files.append(created, batch=10)
@@ -117,7 +118,7 @@ def test_creations_leave_the_timeline_once_all_commits_before_them_have() -> Non
     for n in range(4):
         table.upsert(row(n))
     table.index.rebuild()
-    log = own_log(table._fs, load_config(table._fs))
+    log = own_log(fs_of(table), load_config(fs_of(table)))
     for n in range(4, 24):
         table.upsert(row(n))
         if not any(is_creation(i.time) for i in log.load().commits):

@@ -17,6 +17,7 @@ from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, options, rows, snapshot
 from tests.support.filesystems import clone, every_stop
+from tests.support.inside import state_of
 from tests.support.versions import new_table
 
 FEW = {
@@ -81,7 +82,7 @@ def test_what_a_savepoint_holds_stays(tmp_path: Path) -> None:
     from pyhudi.table.file_group_view import FileGroup
 
     table = table_of(tmp_path / "t")
-    state = table._state()
+    state = state_of(table)
     for group in state.view().groups.values():
         assert isinstance(group, FileGroup)
         oldest = group.slices[-1]
@@ -214,13 +215,13 @@ def test_a_clean_looks_only_where_commits_came_since_the_last(tmp_path: Path) ->
         table.upsert(rows(range(0, 8, 2), ts))  # of p0 alone
         if ts == 8:
             assert table.clean().partitions == 2
-    plan = propose_clean(table._state(), parse_options(FEW))
+    plan = propose_clean(state_of(table), parse_options(FEW))
     everywhere = parse_options({**FEW, "hoodie.clean.incremental.enabled": "false"})
-    assert plan.files == propose_clean(table._state(), everywhere).files and set(plan.files) == {
+    assert plan.files == propose_clean(state_of(table), everywhere).files and set(plan.files) == {
         "p0"
     }
     requested: list[list[str]] = []
-    state = table._state()
+    state = state_of(table)
 
     class Watched:
         def partitions(self) -> list[str]:
@@ -242,7 +243,7 @@ def test_a_savepoint_that_ended_lets_go_of_slices_anywhere(tmp_path: Path) -> No
     table.delete_savepoint(saved.instant)
     for ts in range(6, 9):
         table.upsert(rows(range(0, 8, 2), ts))
-    assert "p1" in propose_clean(table._state(), parse_options(FEW)).files
+    assert "p1" in propose_clean(state_of(table), parse_options(FEW)).files
 
 
 @pytest.mark.parametrize("version", [8, 9])

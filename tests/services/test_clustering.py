@@ -29,6 +29,7 @@ from tests.support.engines import FarEngine
 from tests.support.examples import stops
 from tests.support.filesystems import every_stop
 from tests.support.golden import golden_table
+from tests.support.inside import fs_of, state_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -247,10 +248,10 @@ def test_a_plan_of_an_unknown_execution_strategy_is_left_to_its_program(tmp_path
     table = table_of_small_files(tmp_path / "t", "cow")
     want, newest = everything(table), table.timeline.last
     instant = table.schedule_clustering("x")
-    log = table._state().log
+    log = state_of(table).log
     planned = next(i for i in table.timeline if i.time == instant)
     plan = replace(log.plan(planned, ClusteringPlan.from_record), execution="org.example.Sorting")
-    table._fs.replace(log.path(planned), plan.to_avro(root=str(tmp_path / "t")))
+    fs_of(table).replace(log.path(planned), plan.to_avro(root=str(tmp_path / "t")))
     with pytest.raises(UnsupportedTableError, match="execution strategy"):
         pyhudi.open_table(tmp_path / "t").cluster()
     assert table.timeline.last == planned and everything(table) == want and newest != planned

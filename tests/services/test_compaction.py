@@ -24,6 +24,7 @@ from pyhudi.transaction.begin import claimed
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, rows, snapshot
 from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop
+from tests.support.inside import fs_of, state_of
 
 OPTIONS = {"hoodie.metadata.record.index.min.filegroup.count": "2"}
 
@@ -117,7 +118,7 @@ def test_logs_written_during_a_planned_compaction_lie_on_top_of_it(tmp_path: Pat
 def test_a_plan_that_lacks_a_committed_log_merges_it_too(tmp_path: Path, version: str) -> None:
     """A process that stood still until its lock was lost wrote the plan of an earlier state."""
     table = table_with_logs(tmp_path / "t", **{"hoodie.write.table.version": version})
-    state = table._state()
+    state = state_of(table)
     chosen = service.propose_compaction(state, Options())
     table.upsert(rows(range(4, 8), 3))
     before = everything(table)
@@ -349,10 +350,10 @@ def test_a_plan_names_no_log_of_a_write_that_is_under_way(tmp_path: Path) -> Non
     table_with_logs(tmp_path / "t")
     table = pyhudi.open_table(tmp_path / "t", options={**OPTIONS, **unlisted})
     before = everything(table)
-    fs, log = table._fs, table._state().log
+    fs, log = fs_of(table), state_of(table).log
     mine = log.start(log.request(Action.DELTA_COMMIT))
     with claimed(fs, mine, parse_options({}).write):
-        file_slice = next(s for s in table._state().view().latest_slices() if s.logs)
+        file_slice = next(s for s in state_of(table).view().latest_slices() if s.logs)
         name = LogFileName(file_slice.file_id, file_slice.instant, 9, "9-9-9")
         lost = delete_block(pa.array(["k0"]), file_slice.partition, None, instant=mine.time)
         fs.create(f"{file_slice.partition}/{name}", lost)

@@ -18,6 +18,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.table_creation import NewTable
 from pyhudi.write.write_report import WriteReport
+from tests.support.inside import fs_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 OPTIONS = {"hoodie.metadata.record.index.min.filegroup.count": "2"}
@@ -119,7 +120,7 @@ def test_a_lookup_reports_its_choice_and_its_cost(adaptive: bool, method: str) -
     made_.bulk_insert(rows(range(50)))
     made_.upsert(rows(range(40, 60), 2))
     options = {"pyhudi.index.lookup.adaptive": adaptive, "pyhudi.index.lookup.method": method}
-    table = Table(made_._fs, options=parse_options(options), engine=LocalEngine(1))
+    table = Table(fs_of(made_), options=parse_options(options), engine=LocalEngine(1))
     keys = [f"k{i:04d}" for i in range(0, 70, 2)]
     assert table.lookup(keys) == made_.lookup(keys)
     table.upsert(rows(range(55, 65), 3))

@@ -9,6 +9,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import PyhudiError, StorageError
 from tests.crash.test_every_stop import SCHEMA, rows
+from tests.support.inside import fs_of
 
 INDEX = {"hoodie.metadata.record.index.min.filegroup.count": "1"}
 
@@ -90,7 +91,7 @@ def test_a_clean_waits_for_the_commits_of_its_trigger(tmp_path: Path) -> None:
 
 def failing(table: pyhudi.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the store refuse every deletion of a base file."""
-    fs = type(table._fs)
+    fs = type(fs_of(table))
     delete = fs.delete
 
     def refuse(self, paths):  # type: ignore[no-untyped-def]

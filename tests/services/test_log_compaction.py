@@ -19,6 +19,7 @@ from pyhudi.timeline.service_payloads import COMPACTION_PLAN, read_avro, write_a
 from pyhudi.transaction.heartbeat import heartbeat_path
 from tests.crash.test_every_stop import SCHEMA, rows
 from tests.services.test_compaction import OPTIONS, everything
+from tests.support.inside import fs_of
 
 MERGE = {"hoodie.log.compaction.blocks.threshold": "2"}
 
@@ -38,7 +39,7 @@ def table_with_logs(path: Path, **options: str) -> pyhudi.Table:
 
 
 def blocks_of(table: pyhudi.Table, path: str) -> list[LogBlock]:
-    with closing(table._fs.open(path)) as file:
+    with closing(fs_of(table).open(path)) as file:
         return read_blocks(file, path=path)
 
 

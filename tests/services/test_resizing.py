@@ -20,6 +20,7 @@ from pyhudi.write.placement.hashing_metadata import rings_of
 from pyhudi.write.table_creation import NewTable
 from tests.index.test_kinds import SCHEMA, batch, rows_of
 from tests.index.test_ring import STATED, homes, homes_by_rings, opened, table_of
+from tests.support.inside import fs_of, state_of
 
 TINY = {"hoodie.parquet.max.file.size": 1000, "hoodie.parquet.small.file.limit": 0}
 SPLITS = {**TINY, "hoodie.bucket.index.max.num.buckets": 6}
@@ -28,13 +29,13 @@ MERGES = {"hoodie.bucket.index.min.num.buckets": 2}
 
 def again(table: Table, **given: Any) -> Table:
     options = parse_options(STATED | given)
-    return Table(table._fs, options=options, engine=LocalEngine(2))
+    return Table(fs_of(table), options=options, engine=LocalEngine(2))
 
 
 def ring(table: Table, partition: str = "p0") -> Ring:
     """The ring that a write uses."""
     rule = BucketRule(4, ("id",), is_consistent=True)
-    state = table._state()
+    state = state_of(table)
     found = rings_of(state, state.view(partitions=[partition]), rule, [partition])[partition]
     assert found is not None
     return found
@@ -71,7 +72,7 @@ def test_large_buckets_are_split_up_to_the_most() -> None:
     new = ring(table)
     assert (new.instant, new.sequence) == (done.instants[0], old.sequence + 1)
     assert set(old.ends) < set(new.ends) and len(new.ends) == 6
-    assert not table._fs.exists(new.marker)  # 0.15.0 cannot cluster after one
+    assert not fs_of(table).exists(new.marker)  # 0.15.0 cannot cluster after one
     assert sorted(rows_of(table)) == rows
     assert again(table, **SPLITS).cluster().instants == ()
     check(table)
@@ -114,7 +115,7 @@ def test_a_plan_names_the_nodes_and_is_carried_out_as_it_stands() -> None:
     planned = again(table, **SPLITS).schedule_clustering()
     assert planned is not None
     pending = table.timeline.pending.instants[0]
-    plan = table._state().log.requested(pending)["clusteringPlan"]
+    plan = state_of(table).log.requested(pending)["clusteringPlan"]
     assert plan["strategy"]["strategyClassName"].endswith(
         "SparkConsistentBucketClusteringExecutionStrategy"
     )
@@ -137,7 +138,7 @@ def test_a_pending_plan_of_apache_hudi_is_carried_out() -> None:
     done = table.cluster()
     assert (done.file_groups, done.new_file_groups) == (8, 8)
     for partition in ("p0", "p1"):
-        mine, others = ring(table, partition), load_ring(theirs._fs, partition, lambda *_: True)
+        mine, others = ring(table, partition), load_ring(fs_of(theirs), partition, lambda *_: True)
         assert others is not None and mine.to_json() == others.to_json()
     assert sorted(map(str, table.scan(["id", "ts", "part", "k2"]).to_arrow().to_pylist())) == rows
     assert homes(table) == homes_by_rings(table)
@@ -177,7 +178,7 @@ def test_a_resize_counts_when_its_commit_is_archived() -> None:
     table = filled()
     done = again(table, **SPLITS).cluster()
     archived(table, done.instants[0])
-    names = [file.name for file in table._fs.children(f"{HASHING_METADATA_FOLDER}/p0")]
+    names = [file.name for file in fs_of(table).children(f"{HASHING_METADATA_FOLDER}/p0")]
     assert not any(name.endswith(".commit") for name in names)
     assert len(ring(table).ends) == 6
     table.upsert(batch(range(70), 300, "p0"))
@@ -193,7 +194,7 @@ def test_an_emptied_partition_has_its_new_ring_when_the_commit_is_archived() -> 
     archived(table, str(report.instant))
     new = ring(table)
     assert (new.instant, new.sequence) == (report.instant, old.sequence + 1)
-    assert table._fs.exists(new.marker)
+    assert fs_of(table).exists(new.marker)
     table.upsert(batch(range(9), 300, "p0"))
     assert {group.file_id for group in new.groups()} >= set(homes(table).values()) - {
         home for (part, _), home in homes(table).items() if part != "p0"

@@ -21,6 +21,7 @@ from pyhudi.table.properties import TableType
 from tests.crash.test_every_stop import OPTIONS, before, open_, rows, snapshot
 from tests.services.test_cleaning import FEW, files, table_of, values
 from tests.support.filesystems import TracingFileSystem, clone, every_stop
+from tests.support.inside import state_of
 
 READER = """
 import sys, time
@@ -57,7 +58,7 @@ def test_a_pinned_snapshot_stays_until_its_reader_releases_it(tmp_path: Path, ki
             table.scan(as_of=old).to_arrow()
     assert not table.pinned_snapshots()
     table.upsert(rows(range(0, 8, 2), 9))  # of p0 alone; the hold's end lets go of p1 too
-    going = propose_clean(table._state(), parse_options(FEW)).files
+    going = propose_clean(state_of(table), parse_options(FEW)).files
     assert set(going) == {"p0", "p1"}
     assert not table.clean().held
     with pytest.raises(SnapshotExpiredError):
@@ -189,7 +190,7 @@ def test_a_hold_is_refused_where_files_are_gone_or_going() -> None:
     oldest = open_(fs).timeline.commits.instants[0].time
     with open_(fs).pin_snapshot():
         pass
-    assert write_clean_plan(impatient(fs)._state(), impatient(fs)._options)
+    assert write_clean_plan(state_of(impatient(fs)), impatient(fs)._options)
     with pytest.raises(UserError, match="planned clean"):
         open_(fs).pin_snapshot(oldest)
     open_(fs).clean()

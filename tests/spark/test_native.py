@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.support.inside import state_of
+
 pytest.importorskip("pyspark")
 
 import pyhudi
@@ -22,7 +24,7 @@ from pyhudi.spark.parquet_reader import Reader, choose_readers
 def natives(table: Any, **scan: Any) -> tuple[int, int]:
     """(slices Spark reads itself, slices) of a scan of a local table."""
     found = table.scan(**scan)
-    readers = choose_readers(table._state(), found.plan, bytes_min=1 << 20).slices
+    readers = choose_readers(state_of(table), found.plan, bytes_min=1 << 20).slices
     return sum(r.reader is Reader.SPARK for r in readers), len(readers)
 
 

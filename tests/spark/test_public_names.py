@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.support.inside import fs_of
+
 pytest.importorskip("pyspark")
 
 import pyhudi
@@ -270,7 +272,7 @@ class Overtaken(hudi.SparkTable):
 def test_rows_that_match_no_more_when_the_delete_begins_stay(spark: Any, tmp_path: Path) -> None:
     rows = spark.createDataFrame([(f"k{n}", n) for n in range(10)], "id string, v int")
     hudi.upsert(rows, tmp_path / "t", record_key="id")
-    fs = hudi.open_table(spark, tmp_path / "t")._fs
+    fs = fs_of(hudi.open_table(spark, tmp_path / "t"))
     table = Overtaken(spark, fs, options=Options())
     assert table.delete(where=pc.field("v") >= 8).deleted == 1
     assert {row.id for row in table.scan().collect()} == {f"k{n}" for n in range(9)}

@@ -16,6 +16,7 @@ from pyhudi.spark.source.partition_reads import read_slices
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.spill import AGE_DAYS_MAX, sweep_staging
 from tests.spark import source
+from tests.support.inside import fs_of
 
 sql: Any = datasource
 
@@ -289,7 +290,7 @@ def test_the_sweep_takes_what_is_days_old(tmp_path: Path) -> None:
     old, new = "parked-1700000000000-0123456789abcdef", "parked-9999999999999-0123456789abcdef"
     for name in (old, new, "20240101000000000"):
         (temp / name).mkdir(parents=True)
-    sweep_staging(table._fs)
+    sweep_staging(fs_of(table))
     assert sorted(p.name for p in temp.iterdir()) == ["20240101000000000", new]
     assert AGE_DAYS_MAX >= 1
     table.upsert(pa.table({"id": ["a"]}))

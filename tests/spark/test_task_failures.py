@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.inside import state_of
+
 pytest.importorskip("pyspark")
 
 import pyspark
@@ -87,7 +89,7 @@ def check_table(path: Path, *, speculative: bool) -> None:
         assert sorted(stored, key=lambda row: row["id"]) == [
             {"id": key, "n": expected[key]} for key in sorted(expected)
         ]
-    state = table._state()
+    state = state_of(table)
     commits = [state.log.commit(instant) for instant in state.timeline.commits]
     published = {stat.path for commit in commits for stat in commit.stats}
     files = {

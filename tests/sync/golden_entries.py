@@ -19,6 +19,7 @@ import pyhudi
 from pyhudi.storage.hive_thrift import connect
 from pyhudi.sync.synchronize import newest_watermark
 from tests.support.apache_hudi import ApacheHudi
+from tests.support.inside import state_of
 from tests.sync.cases import CASES, SYNC
 from tests.sync.entries import entries
 
@@ -54,7 +55,7 @@ def schema_of_0_15_0(text: str) -> str:
 
 def where(table: pyhudi.Table) -> dict[str, str]:
     """The texts of one run, and the names that replace them."""
-    mark = newest_watermark(table._state())
+    mark = newest_watermark(state_of(table))
     assert mark is not None and mark.completed_at is not None
     found = {table.path: "{path}", mark.completed_at: "{completed}"}
     return {**found, mark.time: "{time}"}

@@ -18,6 +18,7 @@ from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.locks.numbered_lease import NumberedLease
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline import clock
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "v": pa.int64()})
 SUMMER_ENDS = datetime(2024, 10, 27, 0, 50, tzinfo=UTC)  # 02:50 in Zurich, and soon 02:00 again
@@ -160,7 +161,7 @@ def test_no_write_has_the_time_of_a_service_of_the_metadata_table(
     )
     for value in range(4):
         table.upsert(rows(value, "a"))
-    folder = table._state().log.layout.timeline_folder
+    folder = state_of(table).log.layout.timeline_folder
     own = [path.name for path in (tmp_path / "t/.hoodie/metadata" / folder).iterdir()]
     services = {name[:17] for name in own if ".compaction." in name}
     written = {str(instant.time) for instant in table.timeline.commits}

@@ -33,6 +33,7 @@ from pyhudi.timeline.service_payloads import (
     read_avro,
     write_avro,
 )
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BASE = "f00dfeed-0000-0000-0000-000000000000-0_0-0-1_20200101000000000.parquet"
@@ -103,7 +104,7 @@ def timeline_folder(home: Path) -> Path:
 def rewrite_newest(home: Path, change: Callable[[CommitMetadata], CommitMetadata]) -> None:
     """Replace the content of the newest commit."""
     table = pyhudi.open_table(home / "table")
-    log, commit = table._state().log, table.timeline.commits.last
+    log, commit = state_of(table).log, table.timeline.commits.last
     assert commit is not None
     content = log.encode(change(log.commit(commit)))
     (home / "table" / log.path(commit)).write_bytes(content)

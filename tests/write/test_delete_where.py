@@ -15,6 +15,7 @@ from pyhudi.errors import UserError
 from pyhudi.options import parse_options
 from pyhudi.write.write_report import WriteReport
 from tests.support.engines import Pausing
+from tests.support.inside import fs_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 GLOBAL = ("record", "global_bloom", "global_simple")
@@ -93,7 +94,7 @@ def opened(
 ) -> pyhudi.Table:
     if table.config.properties.get("hoodie.index.type") == "BUCKET":
         options = {**options, "hoodie.bucket.index.num.buckets": "2"}
-    return kind(table._fs, options=parse_options(options), engine=engine or LocalEngine(1))
+    return kind(fs_of(table), options=parse_options(options), engine=engine or LocalEngine(1))
 
 
 class Overtaken(pyhudi.Table):

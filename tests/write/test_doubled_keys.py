@@ -14,6 +14,7 @@ from pyhudi.options import IndexKind
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
 from pyhudi.table.properties import TableType
 from tests.support.index_kinds import SCHEMA, Indexed, indexed
+from tests.support.inside import state_of
 
 CONCURRENT = {"write__concurrency__mode": "optimistic_concurrency_control"}
 TYPES = list(TableType)
@@ -128,5 +129,5 @@ def test_file_groups_are_searched_only_where_keys_may_have_several_rows() -> Non
     unique = Indexed(IndexKind.RECORD).table()
     unique.bulk_insert(rows(("a", 1, "x"), ("b", 1, "y")))
     unique.upsert(rows(("a", 2, "x")))
-    assert keys_are_unique(unique._state())
+    assert keys_are_unique(state_of(unique))
     assert searched not in unique.delete(keys=["a"]).index

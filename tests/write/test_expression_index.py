@@ -18,6 +18,7 @@ from pyhudi.metadata.expression_index.changes import NAMING
 from pyhudi.metadata.expression_index.definition import ExpressionIndex, expression_indexes
 from pyhudi.metadata.file_stats.collect import newest_entries
 from pyhudi.metadata.file_stats.records import range_key
+from tests.support.inside import fs_of, state_of
 from tests.support.versions import new_table
 
 SCHEMA = pa.schema({"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "d": pa.date32(),
@@ -53,7 +54,7 @@ def indexed(table: Table, version: int) -> Table:
     """With an index of each kind and result type that the version can have."""
     index = table.index
     index.create("expression", "ts", name="day", expression="from_unixtime", options=FORMAT)
-    using = "column_stats" if table._state().config.is_merge_on_read else "bloom_filters"
+    using = "column_stats" if table.config.is_merge_on_read else "bloom_filters"
     index.create("expression", "c", name="low", expression="lower", using=using)
     index.create("expression", "e", expression="length")
     if version == 9:
@@ -64,7 +65,7 @@ def indexed(table: Table, version: int) -> Table:
 def check_exact(table: Table) -> None:
     """Every file of the newest slices has its entry, and every partition one that contains them:
     the hull of its files, also of those that the newest commit has replaced."""
-    state = table._state()
+    state = state_of(table)
     assert state.metadata is not None
     for index in expression_indexes(state.fs, state.config):
         if not index.is_ranged:
@@ -86,7 +87,7 @@ def check_exact(table: Table) -> None:
 
 
 def bounds(table: Table, index: ExpressionIndex, key: str) -> tuple[Any, Any] | None:
-    state = table._state()
+    state = state_of(table)
     assert state.metadata is not None
     (entry,) = newest_entries(state.metadata, pa.array([key]), index.partition).to_pylist()
     if entry is None:
@@ -100,7 +101,7 @@ def bounds(table: Table, index: ExpressionIndex, key: str) -> tuple[Any, Any] | 
 
 def check_reads(table: Table) -> None:
     """Scans by the functions return what scans without indexes return."""
-    plain = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
+    plain = pyhudi.open_table(table.path, options={"hoodie.enable.data.skipping": "false"})
     year, low = pc.year(pc.field("d")), pc.utf8_lower(pc.field("c"))
     for where in (
         DAY_TEXT == "2023-11-20", DAY_TEXT.isin(["2023-11-16", "2023-12-01"]),
@@ -140,7 +141,7 @@ def test_a_table_that_is_not_partitioned_has_an_entry_with_an_empty_name() -> No
     table = indexed(created(9, "cow", partitioned=False), 9)
     table.upsert(rows(range(6), 1))
     check_exact(table)
-    state = table._state()
+    state = state_of(table)
     assert state.metadata is not None
     index = expression_indexes(state.fs, state.config)[0]
     keys = pa.array([NAMING.key(index.column, "")])
@@ -183,13 +184,13 @@ def test_a_filter_on_the_column_itself_uses_its_bloom_filters() -> None:
 def test_compaction_of_the_metadata_table_keeps_the_entries() -> None:
     table = indexed(created(9, "cow"), 9)
     compacting = pyhudi.open_table(
-        table._fs.url,
+        table.path,
         options={**SMALL, "hoodie.metadata.compact.max.delta.commits": "2"},
     )
     for n in range(5):
         compacting.upsert(rows(range(n, n + 6), n + 1))
         check_exact(compacting)
-    files = compacting._fs.children(".hoodie/metadata/expr_index_day")
+    files = fs_of(compacting).children(".hoodie/metadata/expr_index_day")
     assert any(file.name.endswith(".hfile") for file in files)
     check_reads(compacting)
 
@@ -202,10 +203,10 @@ def test_a_rebuild_and_a_restore_leave_the_indexes_exact(kind: str) -> None:
     saved = table.savepoint().instant
     table.upsert(rows(range(6, 18), 2))
     table.metadata.rebuild()
-    assert len(expression_indexes(table._fs, table._state().config)) == 4
+    assert len(expression_indexes(fs_of(table), table.config)) == 4
     check_exact(table)
     table.restore(saved)
-    assert len(expression_indexes(table._fs, table._state().config)) == 4
+    assert len(expression_indexes(fs_of(table), table.config)) == 4
     check_exact(table)
     written = table.upsert(rows(range(6, 18), 3))
     table.rollback(written.instant)
@@ -218,26 +219,26 @@ def test_a_change_of_the_version_rebuilds_the_indexes_or_removes_them() -> None:
     table.upsert(rows(range(12), 1))
     indexed(table, 8)
     table.upgrade(to=9)
-    assert {index.version for index in expression_indexes(table._fs, table._state().config)} == {2}
+    assert {index.version for index in expression_indexes(fs_of(table), table.config)} == {2}
     check_exact(table)
     check_reads(table)
     table.downgrade(to=6)
-    assert not any("expr" in name for name in table._state().config.metadata_partitions)
+    assert not any("expr" in name for name in table.config.metadata_partitions)
 
 
 def test_a_dry_run_states_the_index_and_changes_nothing() -> None:
     table = created(9, "cow")
-    before = table._state().config
+    before = table.config
     found = table.index.create(
         "expression", "ts", expression="from_unixtime", options=FORMAT, dry_run=True
     )
     assert (found.name, found.version, found.dry_run) == ("expr_index_from_unixtime_ts", "V2", True)
-    assert table._state().config == before
+    assert table.config == before
 
 
 def test_the_definition_is_that_of_apache_hudi() -> None:
     table = indexed(created(9, "cow"), 9)
-    stored = json.loads(table._fs.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
+    stored = json.loads(fs_of(table).read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
     assert stored["expr_index_day"] == {
         "indexName": "expr_index_day", "indexType": "column_stats",
         "indexFunction": "from_unixtime", "sourceFields": ["ts"],
@@ -272,7 +273,7 @@ def test_indexes_that_cannot_be_made_are_rejected(
     table = created(9, "cow")
     with pytest.raises(error):
         table.index.create("expression", **given)
-    assert not expression_indexes(table._fs, table._state().config)
+    assert not expression_indexes(fs_of(table), table.config)
 
 
 def test_tables_that_apache_hudi_could_not_use_are_rejected() -> None:
@@ -286,7 +287,7 @@ def test_tables_that_apache_hudi_could_not_use_are_rejected() -> None:
         f"memory://expressions{next(names)}", 9, SCHEMA,
         options={"hoodie.metadata.enable": "false", "hoodie.index.type": "BLOOM"},
     )  # fmt: skip
-    if not without._state().config.metadata_partitions:
+    if not without.config.metadata_partitions:
         with pytest.raises(IndexNotReadyError):
             without.index.create("expression", "d", expression="year")
 
@@ -295,15 +296,15 @@ def test_a_foreign_expression_refuses_writes_by_its_name() -> None:
     table = indexed(created(9, "mor"), 9)
     table.upsert(rows(range(6), 1))
     path = ".hoodie/.index_defs/index.json"
-    stored = json.loads(table._fs.read(path))
+    stored = json.loads(fs_of(table).read(path))
     stored["indexDefinitions"]["expr_index_length_e"]["indexFunction"] = "regexp_extract"
-    table._fs.replace(path, json.dumps(stored).encode())
-    before = table._state().timeline
+    fs_of(table).replace(path, json.dumps(stored).encode())
+    before = state_of(table).timeline
     for verb in (lambda: table.upsert(rows(range(6), 2)), table.compact, table.clean):
         with pytest.raises(UnsupportedTableError) as refused:
             verb()
         assert refused.value.facts["expression"] == "regexp_extract"
-    assert list(table._state().timeline) == list(before)
+    assert list(state_of(table).timeline) == list(before)
     check_reads(table)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import pyhudi
 from tests.support.engines import FarEngine
+from tests.support.inside import state_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,7 +69,7 @@ def test_lost_attempts_leave_nothing_behind(tmp_path: Path, kind: str, index: st
     data = (p for p in path.rglob("*.parquet") if ".hoodie" not in p.parts)
     commits = table().timeline.commits
     named = {
-        stat.path for i in commits for stat in table()._state().log.commit(i).stats if stat.path
+        stat.path for i in commits for stat in state_of(table()).log.commit(i).stats if stat.path
     }
     assert known <= named
     assert {str(p.relative_to(path)) for p in data} <= named

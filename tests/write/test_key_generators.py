@@ -24,6 +24,7 @@ from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import DEFAULT_PARTITION, META_COLUMNS
 from pyhudi.table.properties import KeyGeneratorKind, load_config
 from tests.support.golden import golden_table
+from tests.support.inside import fs_of
 
 CUSTOM = {
     "hoodie.datasource.write.partitionpath.field": "part:SIMPLE,ev:TIMESTAMP",
@@ -144,7 +145,7 @@ def test_a_partition_of_times_is_recorded_in_the_table(tmp_path) -> None:
     assert written(tmp_path, TimestampPartition("at")) == [
         "2023/11/14", "1970/01/01", "1970/01/01",
     ]  # fmt: skip
-    assert load_config(open_table(tmp_path)._fs).key_generator is KeyGeneratorKind.TIMESTAMP
+    assert load_config(fs_of(open_table(tmp_path))).key_generator is KeyGeneratorKind.TIMESTAMP
 
 
 @pytest.mark.parametrize(("version", "fields"), [(6, "city,day"), (8, TYPED), (9, TYPED)])
@@ -160,7 +161,7 @@ def test_levels_of_times_and_values_are_recorded_in_the_table(
     assert found == [
         "city=x/day=202311", f"city={DEFAULT_PARTITION}/day=202402", "city=y z/day=197001",
     ]  # fmt: skip
-    config = load_config(open_table(tmp_path)._fs)
+    config = load_config(fs_of(open_table(tmp_path)))
     assert config.key_generator is KeyGeneratorKind.CUSTOM
     assert config.properties["hoodie.table.partition.fields"] == fields
 

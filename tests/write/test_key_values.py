@@ -59,7 +59,7 @@ def test_a_text_is_one_key_for_every_verb(one: str | bytes) -> None:
     assert table.index.explain(one).num_rows > 0
     assert table.fetch(one, "id").to_pylist() == [{"id": "abc"}]
     assert table.history(one).num_rows == 1
-    assert pyhudi.open_index(table._fs.url).contains(one).to_pylist() == [True]
+    assert pyhudi.open_index(table.path).contains(one).to_pylist() == [True]
     assert table.delete(keys=one).deleted == 1
     assert left(table) == ["a", "b", "c", "t1"]
 

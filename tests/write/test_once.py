@@ -16,6 +16,7 @@ from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.write.input.stream_idempotency import CHECKPOINT, StreamBatch, written_before
+from tests.support.inside import state_of
 
 
 @dataclass
@@ -76,4 +77,4 @@ def test_a_replay_is_reported_and_writes_nothing() -> None:
     assert again.instant is None and "batch 0 of stream q was already written" in again.notes[0]
     assert table.scan().count() == 1
     [commit] = table.timeline.commits
-    assert table._state().log.commit(commit).extra[CHECKPOINT]
+    assert state_of(table).log.commit(commit).extra[CHECKPOINT]

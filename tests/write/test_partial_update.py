@@ -25,6 +25,7 @@ from pyhudi.table.properties import TableType
 from pyhudi.write.partial_update import PartialUpdate
 from pyhudi.write.table_creation import NewTable
 from tests.support.examples import examples
+from tests.support.inside import state_of
 from tests.write.test_secondary_index import check_exact
 
 SCHEMA = pa.schema(
@@ -62,7 +63,7 @@ def setting(table: Table, *columns: str, text: str | None = None) -> Table:
         table._options,
         write=replace(table._options.write, partial_schema=given.write.partial_schema),
     )
-    return Table(table._state().fs, options=options, engine=LocalEngine(1))
+    return Table(state_of(table).fs, options=options, engine=LocalEngine(1))
 
 
 def whole(ids: Any, ts: int = 1) -> pa.Table:
@@ -88,7 +89,7 @@ def seen(table: Table) -> dict[str, dict[str, Any]]:
 
 def partial_columns(table: Table) -> list[list[str]]:
     """The columns of each log block of a partial update, oldest first."""
-    state = table._state()
+    state = state_of(table)
     found = []
     for slice_ in state.view().latest_slices():
         for log in slice_.logs:

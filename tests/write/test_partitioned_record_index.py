@@ -22,6 +22,7 @@ from pyhudi.errors import OptionError, UnsupportedTableError, UserError
 from pyhudi.options import parse_options
 from pyhudi.storage.filesystem import FileSystem
 from tests.read.test_partitioned_record_index import OTHER, opened, rows_of
+from tests.support.inside import fs_of, state_of
 
 INDEX = ".hoodie/metadata/record_index"
 COLUMNS = ["id", "part", "v"]
@@ -46,7 +47,7 @@ def put(rows: Rows, keys: Iterable[int], partition: str, value: str) -> None:
 
 
 def again(table: Table, **options: str) -> Table:
-    return Table(table._fs, options=parse_options(options), engine=LocalEngine(2))
+    return Table(fs_of(table), options=parse_options(options), engine=LocalEngine(2))
 
 
 def check(table: Table, rows: Rows) -> None:
@@ -90,7 +91,7 @@ def test_a_new_partition_gets_file_groups(kind: str) -> None:
     report = table.upsert(batch(range(30), "new/it-1=%", "n"))
     put(rows, range(30), "new/it-1=%", "n")
     check(table, rows)
-    first, log = group_files(table._fs, "new%2Fit%2D1%3D%25")
+    first, log = group_files(fs_of(table), "new%2Fit%2D1%3D%25")
     name = f".record-index-new%2Fit%2D1%3D%25-0000-0_{report.instant}.log.1_"
     assert sorted([first.startswith(name), log.startswith(name)]) == [True, True]
     assert {first, log} & {f"{name}0-0-0"}
@@ -105,7 +106,7 @@ def test_the_options_state_the_groups_of_a_new_partition() -> None:
     again(table, **option).upsert(batch(range(100), "three", "n"))
     put(rows, range(100), "three", "n")
     check(table, rows)
-    names = group_files(table._fs, "three")
+    names = group_files(fs_of(table), "three")
     assert {name.split("-three-")[1][:4] for name in names} == {"0000", "0001", "0002"}
     assert len(names) == 6
 
@@ -174,7 +175,7 @@ def test_services_keep_the_index_exact(kind: str) -> None:
         table.upsert(batch(keys, "pb", f"s{number}", 10 + number))
         put(rows, keys, "pb", f"s{number}")
     check(table, rows)
-    bases = [n for n in group_files(table._fs, "pb") if n.endswith(".hfile")]
+    bases = [n for n in group_files(fs_of(table), "pb") if n.endswith(".hfile")]
     assert bases
     if kind == "mor":
         table.compact()
@@ -198,7 +199,7 @@ def test_a_rollback_removes_entries_and_new_groups(kind: str) -> None:
     assert report.instant is not None
     table.rollback(report.instant)
     check(table, rows)
-    assert not group_files(table._fs, "px")
+    assert not group_files(fs_of(table), "px")
     again(table).upsert(batch([81], "px", "x"))
     put(rows, [81], "px", "x")
     check(table, rows)
@@ -252,8 +253,8 @@ def made(path: Any, kind: str = "cow", index: str = "partitioned_record", **more
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_new_table_has_no_groups_before_its_first_write(tmp_path: Path, kind: str) -> None:
     table = made(tmp_path / "t", kind)
-    assert [each.name for each in table._fs.children(INDEX)] == [".hoodie_partition_metadata"]
-    definitions = json.loads(table._fs.read(".hoodie/.index_defs/index.json"))
+    assert [each.name for each in fs_of(table).children(INDEX)] == [".hoodie_partition_metadata"]
+    definitions = json.loads(fs_of(table).read(".hoodie/.index_defs/index.json"))
     stated = definitions["indexDefinitions"]["record_index"]
     assert stated["indexOptions"] == {"isPartitioned": "true"}
     check(table, {})
@@ -306,15 +307,15 @@ def test_an_index_is_created_and_rebuilt_from_the_keys(tmp_path: Path, kind: str
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_damaged_index_is_rebuilt(kind: str) -> None:
     table, rows = opened(kind), rows_of(kind)
-    lost = [each.path for each in table._fs.children(INDEX) if "-pc-" in each.name]
-    table._fs.delete(lost)
+    lost = [each.path for each in fs_of(table).children(INDEX) if "-pc-" in each.name]
+    fs_of(table).delete(lost)
     again(table).index.rebuild()
     check(table, rows)
     again(table).metadata.rebuild()
     check(table, rows)
-    counts = again(table)._state().locations.group_counts  # type: ignore[union-attr]
+    counts = state_of(again(table)).locations.group_counts  # type: ignore[union-attr]
     assert counts == {OTHER[kind]: 2, "pb": 2, "pc": 2} | {"pc": 1}
-    table._fs.replace(".hoodie/.index_defs/index.json", b"{")
+    fs_of(table).replace(".hoodie/.index_defs/index.json", b"{")
     again(table).metadata.rebuild()
     check(table, rows)
 
@@ -358,10 +359,10 @@ def test_a_discarded_write_leaves_no_group_and_a_published_one_does(kind: str) -
     table, rows = opened(kind), rows_of(kind)
     given = pa.concat_tables([batch([1, 81], "pb", "c"), batch([1, 81], "p-x", "x")])
     deferred = table.upsert(given, publish=False)
-    assert group_files(table._fs, "p%2Dx")
+    assert group_files(fs_of(table), "p%2Dx")
     check(table, rows)
     table.discard(str(deferred.instant))
-    assert not group_files(table._fs, "p%2Dx")
+    assert not group_files(fs_of(table), "p%2Dx")
     check(table, rows)
     table.publish(str(again(table).upsert(given, publish=False).instant))
     for partition, value in (("pb", "c"), ("p-x", "x")):

@@ -23,6 +23,7 @@ from pyhudi.records import RECORD_KEY
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.write.table_creation import NewTable
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("v", pa.string()),
@@ -49,7 +50,7 @@ def rows(ids: Any, ts: int, v: str, deleted: bool | None = None) -> pa.Table:
 
 def logged(table: Table) -> list[tuple[LogBlock, list[str], list[str] | None]]:
     """(block, keys of its records, keys of the base file at its positions) of each log block."""
-    state = table._state()
+    state = state_of(table)
     found = []
     for slice_ in state.view().latest_slices():
         for log in slice_.logs:

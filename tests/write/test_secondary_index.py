@@ -19,6 +19,7 @@ from pyhudi.metadata.secondary_index.definition import secondary_indexes
 from pyhudi.metadata.secondary_index.key_format import entry_keys, value_texts
 from pyhudi.read.skipping.key_uniqueness import keys_are_unique
 from tests.metadata.secondary_index.stored import stored_keys
+from tests.support.inside import fs_of, state_of
 from tests.support.versions import new_table
 
 SCHEMA = pa.schema(
@@ -52,7 +53,7 @@ def created(version: int, kind: str, **options: str) -> Table:
 
 def check_exact(table: Table) -> None:
     """Every index has exactly the entries of the rows."""
-    state = table._state()
+    state = state_of(table)
     assert state.metadata is not None
     indexes = secondary_indexes(state.fs, state.config)
     for index in indexes:
@@ -64,12 +65,12 @@ def check_exact(table: Table) -> None:
 
 def check_reads(table: Table) -> None:
     """Scans by an indexed column use the index and return what full scans return."""
-    plain = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
+    plain = pyhudi.open_table(table.path, options={"hoodie.enable.data.skipping": "false"})
     for n in range(8):
         where = pc.field("c") == f"v{n}"
         scan = table.scan(where=where)
         is_used = any("record keys" in note for note in scan.plan.index_notes)
-        assert is_used == keys_are_unique(table._state()), scan.plan
+        assert is_used == keys_are_unique(state_of(table)), scan.plan
         mine = sorted(map(str, scan.to_arrow().to_pylist()))
         assert mine == sorted(map(str, plain.scan(where=where).to_arrow().to_pylist()))
 
@@ -107,7 +108,7 @@ def test_each_write_leaves_the_index_exact(version: int, kind: str) -> None:
         step(table)
         check_exact(table)
         check_reads(table)
-        used += keys_are_unique(table._state())
+        used += keys_are_unique(state_of(table))
     assert used == len(STEPS) - 2  # overwriting a partition proves nothing about the others
     table.insert(rows(range(80, 85), 1))  # does not look keys up
     check_exact(table)
@@ -152,7 +153,7 @@ def test_indexes_are_listed_and_dropped() -> None:
     assert listed["secondary_index_mine"] == {
         "name": "secondary_index_mine", "columns": ["c"], "version": "V2",
     }  # fmt: skip
-    stored = json.loads(table._fs.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
+    stored = json.loads(fs_of(table).read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
     assert stored["secondary_index_mine"] == {
         "indexName": "secondary_index_mine", "indexType": "secondary_index",
         "indexFunction": "identity", "sourceFields": ["c"], "indexOptions": {}, "version": "V2",
@@ -161,8 +162,8 @@ def test_indexes_are_listed_and_dropped() -> None:
     assert "secondary_index_mine" in {r["name"] for r in table.index.list().to_pylist()}
     assert table.index.drop("mine") == "secondary_index_mine"
     assert "secondary_index_mine" not in {r["name"] for r in table.index.list().to_pylist()}
-    assert not table._fs.children(".hoodie/metadata/secondary_index_mine")
-    stored = json.loads(table._fs.read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
+    assert not fs_of(table).children(".hoodie/metadata/secondary_index_mine")
+    stored = json.loads(fs_of(table).read(".hoodie/.index_defs/index.json"))["indexDefinitions"]
     assert "secondary_index_mine" not in stored
     table.upsert(rows(range(30), 2))
     assert not table.scan(where=pc.field("c") == "v1").plan.index_notes
@@ -246,7 +247,7 @@ def test_an_index_that_apache_hudi_may_have_left_out_is_not_used(
 
 def _unmark_newest(table: Table) -> None:
     """Make the newest commit one that another program could have written."""
-    state = table._state()
+    state = state_of(table)
     newest = state.timeline.commits.instants[-1]
     commit = state.log.commit(newest)
     extra = {name: text for name, text in commit.extra.items() if not name.startswith("pyhudi.")}
@@ -254,6 +255,6 @@ def _unmark_newest(table: Table) -> None:
 
 
 def _uses_index(table: Table) -> bool:
-    opened = pyhudi.open_table(table._fs.url)
+    opened = pyhudi.open_table(table.path)
     scan = opened.scan(where=pc.field("c") == "v1")
     return any("record keys" in note for note in scan.plan.index_notes)

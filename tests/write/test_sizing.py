@@ -19,6 +19,7 @@ from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableType
 from pyhudi.write.plan_steps import record_bytes
 from pyhudi.write.table_creation import NewTable
+from tests.support.inside import fs_of, state_of
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 BASE = {
@@ -107,13 +108,13 @@ def test_the_size_of_a_record_is_learned_from_a_commit_that_wrote_enough() -> No
     report = table.bulk_insert(rows(range(1000)))
     tiny = table.upsert(rows(range(2000, 2001)))
     assert tiny.bytes_written < 8000  # mostly footer: it tells nothing
-    state = load_state(table._fs, table._options.read)
+    state = load_state(fs_of(table), table._options.read)
     learned = record_bytes(state, table._options.write, [])
     assert learned == -(-report.bytes_written // 1000)
 
 
 def test_without_such_a_commit_or_rows_the_stated_guess_counts() -> None:
-    state = load_state(table_of()._fs, parse_options(None).read)
+    state = load_state(fs_of(table_of()), parse_options(None).read)
     assert record_bytes(state, WriteOptions(), []) == 1024
 
 
@@ -140,7 +141,7 @@ def test_a_log_that_grows_too_large_goes_on_in_the_next_version(log_format: str)
     assert versions == list(range(1, len(versions) + 1)) and len(versions) > 3
     assert all(log.size_bytes <= 20 << 10 for log in file_slice.logs)
     assert set(table.scan(["ts"]).to_arrow()["ts"].to_pylist()) == {2}
-    written = table._state().log.commit(table.timeline.commits.instants[-1])
+    written = state_of(table).log.commit(table.timeline.commits.instants[-1])
     assert [s.log_version for s in written.stats] == versions
     assert sum(s.update_count for s in written.stats) == 3000
     table.delete(keys=first["id"][:10])

@@ -18,6 +18,7 @@ from pyhudi.options import parse_options
 from pyhudi.sync.partition_values import catalog_values
 from pyhudi.table.properties import SLASHES, load_config, store_config
 from tests.support.golden import turns_rows, turns_table
+from tests.support.inside import fs_of
 
 FIRST = date(2023, 12, 30)
 TYPES = {"text": pa.string(), "date": pa.date32()}
@@ -195,7 +196,7 @@ def test_layouts_on_which_writers_differ_are_refused(
             tmp_path / "t", schema_of("text"), **given, options={**more, SLASHES: "true"}
         )
     table = pyhudi.create_table(tmp_path / "t", schema_of("text"), **given, options=more)
-    store_config(table._fs, load_config(table._fs).with_properties({SLASHES: "true"}))
+    store_config(fs_of(table), load_config(fs_of(table)).with_properties({SLASHES: "true"}))
     with pytest.raises(UnsupportedTableError, match="slash"):
         pyhudi.open_table(tmp_path / "t").upsert(schema_of("text").empty_table())
 

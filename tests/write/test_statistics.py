@@ -18,6 +18,7 @@ from pyhudi.metadata.file_stats.collect import newest_entries
 from pyhudi.metadata.file_stats.partition_ranges import partition_key
 from pyhudi.metadata.file_stats.records import range_key
 from pyhudi.metadata.payloads import PARTITION_STATS
+from tests.support.inside import fs_of, state_of
 
 STATS = {
     "hoodie.metadata.index.column.stats.enable": "true",
@@ -50,11 +51,11 @@ def created(version: int, kind: str, **options: Any) -> Table:
 
 
 def reopened(table: Table) -> Table:
-    return pyhudi.open_table(table._fs.url, options=STATS)
+    return pyhudi.open_table(table.path, options=STATS)
 
 
 def partition_bounds(table: Table, column: str, partition: str) -> tuple[Any, Any] | None:
-    metadata = table._state().metadata
+    metadata = state_of(table).metadata
     assert metadata is not None
     key = pa.array([partition_key(column, partition)], pa.string())
     (found,) = newest_entries(metadata, key, PARTITION_STATS).to_pylist()
@@ -82,7 +83,7 @@ def test_partitions_and_files_are_skipped_by_their_ranges(version: int, kind: st
     assert price.count() == 3
     assert table.scan(where=pc.field("n") == 1000).explain().partitions_read == 0
     assert table.scan(where=pc.field("n") == 1000).count() == 0
-    plain = pyhudi.open_table(table._fs.url, options={"hoodie.enable.data.skipping": "false"})
+    plain = pyhudi.open_table(table.path, options={"hoodie.enable.data.skipping": "false"})
     assert plain.scan(["id"], pc.field("n") == 13).explain().partitions_read == 4
 
 
@@ -153,7 +154,7 @@ def test_named_columns_and_new_ones_are_indexed() -> None:
     table.bulk_insert(rows(range(10)))
     wider = SCHEMA.append(pa.field("more", pa.int64()))
     table.bulk_insert(rows(range(10, 20), schema=wider), schema_mode="add")
-    state = table._state()
+    state = state_of(table)
     fields = read_definitions(state.fs, state.config)["column_stats"]["sourceFields"]
     assert fields[3:] == ["addr.zip", "n", "more"]
     assert partition_bounds(table, "addr.zip", "p1") == (10, 19)
@@ -165,7 +166,7 @@ def test_named_columns_and_new_ones_are_indexed() -> None:
 
 def test_at_most_so_many_columns_are_indexed() -> None:
     table = created(9, "cow", **{"hoodie.metadata.index.column.stats.max.columns.to.index": "2"})
-    state = table._state()
+    state = state_of(table)
     fields = read_definitions(state.fs, state.config)["column_stats"]["sourceFields"]
     assert fields[3:] == ["id", "part"]
 
@@ -175,9 +176,9 @@ def test_entries_of_cleaned_files_end() -> None:
     written = set()
     for ts in range(4):
         table.upsert(rows(range(5), ts=ts))
-        written |= {f.path for f in table._fs.children("p0") if f.path.endswith(".parquet")}
-    gone = written - {f.path for f in table._fs.children("p0")}
-    metadata = table._state().metadata
+        written |= {f.path for f in fs_of(table).children("p0") if f.path.endswith(".parquet")}
+    gone = written - {f.path for f in fs_of(table).children("p0")}
+    metadata = state_of(table).metadata
     assert gone and metadata is not None
     keys = [range_key("n", "p0", path.rpartition("/")[2]) for path in sorted(gone)]
     assert newest_entries(metadata, pa.array(keys, pa.string())).null_count == len(gone)
@@ -188,5 +189,5 @@ def test_a_table_without_partitions_has_statistics_of_files_alone(tmp_path: Path
     table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", version=9, options=STATS)
     table.bulk_insert(rows(range(5)))
     table.bulk_insert(rows(range(5, 10)))
-    assert PARTITION_STATS.path not in table._state().config.metadata_partitions
+    assert PARTITION_STATS.path not in table.config.metadata_partitions
     assert table.scan(where=pc.field("n") == 3).explain().skipped_by == {"column statistics": 1}

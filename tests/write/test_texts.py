@@ -40,7 +40,7 @@ def refused(table: Table, rows: pa.Table, match: str) -> None:
     before, listed = len(table.timeline), table.scan().count()
     with pytest.raises(UserError, match=match):
         table.upsert(rows)
-    assert len(pyhudi.open_table(table._fs.url).timeline) == before
+    assert len(pyhudi.open_table(table.path).timeline) == before
     assert table.scan().count() == listed
 
 

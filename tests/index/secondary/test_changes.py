@@ -23,6 +23,7 @@ from pyhudi.metadata.secondary_index.key_format import (
     value_texts,
 )
 from pyhudi.storage.spill import MemoryStaging
+from tests.support.inside import state_of
 
 SCHEMA = pa.schema(
     {"id": pa.string(), "part": pa.string(), "ts": pa.int64(), "c": pa.string(), "n": pa.int32()}
@@ -58,10 +59,10 @@ def entries_of(table: Table, column: str) -> set[str]:
 
 def changes_by(table: Table, write: Callable[[], Any]) -> StagedChanges:
     """The changes of a write, as found from the state before it and its commit."""
-    before = table._state()
+    before = state_of(table)
     schema = table.schema
     write()
-    after = table._state()
+    after = state_of(table)
     newest = after.timeline.commits.instants[-1]
     commit = after.log.commit(newest)
     gone = {(p, f) for p, ids in (commit.replaced or {}).items() for f in ids}

@@ -11,6 +11,7 @@ from pyhudi.api.table import Table
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
 from pyhudi.metadata.payloads import MetadataPartition
 from tests.support.fixtures import fixtures
+from tests.support.inside import state_of
 
 INDEXES = (
     ("mor_avro_v8_trips_8i3u1d", "rider_idx"),
@@ -44,7 +45,7 @@ def foreign_table(folder: Path, name: str) -> Table:
 
 def foreign_entries(folder: Path, name: str, index: str) -> ForeignEntries:
     table = foreign_table(folder, name)
-    metadata = table._state().metadata
+    metadata = state_of(table).metadata
     assert metadata is not None
     partition = MetadataPartition(
         f"secondary_index_{index}", f"secondary-index-{index.replace('_', '-')}-"

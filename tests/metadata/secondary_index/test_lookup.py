@@ -10,6 +10,7 @@ import pytest
 from pyhudi.metadata.secondary_index.definition import secondary_indexes
 from pyhudi.metadata.secondary_index.lookup import record_keys_of
 from tests.metadata.secondary_index.foreign import foreign_table
+from tests.support.inside import state_of
 
 TABLES = (
     "mor_avro_v8_trips_8i3u1d",
@@ -22,7 +23,7 @@ TABLES = (
 @pytest.mark.parametrize("name", TABLES)
 def test_each_value_leads_to_the_keys_of_its_rows(name: str, tmp_path: Path) -> None:
     table = foreign_table(tmp_path, name)
-    state = table._state()
+    state = state_of(table)
     assert state.metadata is not None
     indexes = secondary_indexes(state.fs, state.config)
     assert indexes
@@ -40,7 +41,7 @@ def test_each_value_leads_to_the_keys_of_its_rows(name: str, tmp_path: Path) -> 
 
 
 def test_stale_entries_of_apache_hudi_lead_to_keys_without_rows(tmp_path: Path) -> None:
-    state = foreign_table(tmp_path, "indexed_mor_v9")._state()
+    state = state_of(foreign_table(tmp_path, "indexed_mor_v9"))
     assert state.metadata is not None
     by_name = {index.name: index for index in secondary_indexes(state.fs, state.config)}
     # the delete of k2 by a log reached one index only
@@ -50,7 +51,7 @@ def test_stale_entries_of_apache_hudi_lead_to_keys_without_rows(tmp_path: Path) 
 
 
 def test_a_value_without_rows_has_no_keys(tmp_path: Path) -> None:
-    state = foreign_table(tmp_path, TABLES[0])._state()
+    state = state_of(foreign_table(tmp_path, TABLES[0]))
     assert state.metadata is not None
     (index,) = secondary_indexes(state.fs, state.config)
     assert index.part.value == "V1"  # the definition has no version
