@@ -196,6 +196,8 @@ def execute_restore(
         remove_markers(fs, planned.time)
         remove_heartbeat(fs, planned.time)
     undone = {planned.time for planned in plans}
+    # of which an interrupted run of this restore has left the requests
+    _forget_rollbacks(log, to, State.REQUESTED, State.INFLIGHT)
     _restore_metadata(
         fs, config, log, engine, to=to, at=at.time, undone=undone, group_counts=work.metadata
     )
@@ -298,9 +300,11 @@ def _create_missing(
     create_facts(fs, load_config(fs), log, group_counts=counts, engine=engine)
 
 
-def _forget_rollbacks(log: TimelineLog, to: InstantTime) -> None:
-    """Remove rollbacks after `to`, of writes that the metadata table no longer contains."""
-    for instant in log.load().where({Action.ROLLBACK}).after(to):
+def _forget_rollbacks(log: TimelineLog, to: InstantTime, *states: State) -> None:
+    """Remove rollbacks after `to`, of writes that the metadata table no longer contains.
+
+    states: of rollbacks to remove; none: all."""
+    for instant in log.load().where({Action.ROLLBACK}, *states).after(to):
         if instant.is_completed:
             log.unpublish(instant)
         log.forget(replace(instant, state=State.INFLIGHT))
