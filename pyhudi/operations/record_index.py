@@ -22,7 +22,13 @@ from pyhudi.index.maintenance.partitioned_build import (
     check_partitionable,
     planned_counts,
 )
-from pyhudi.index.maintenance.rebuild import ReportProgress, build_now, gather_keys, plan_build
+from pyhudi.index.maintenance.rebuild import (
+    BuildPlan,
+    ReportProgress,
+    build_now,
+    gather_keys,
+    plan_build,
+)
 from pyhudi.index.maintenance.reports import IndexCheck, IndexRebuild, IndexRepair
 from pyhudi.index.maintenance.sampling import check_changes, check_sample
 from pyhudi.index.maintenance.sizing import planned_groups
@@ -44,7 +50,7 @@ from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.operations.table_services import alone
 from pyhudi.options import IndexKind, Options
 from pyhudi.read.positions import as_position
-from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.services.indexing.elastic import build_elastic
 from pyhudi.services.indexing.repair import repair_counts, repair_index_faults
@@ -142,12 +148,17 @@ def rebuild_index(
 
     Waits for concurrent writes that are pending, as long as for the lock."""
     began = time.monotonic()
-    state = load_state(fs, options.read)
-    check_table(state.config)
-    check_metadata_exists(fs, state.config)
-    if _by_partition(state, kind):
+
+    def read(state: TableState) -> tuple[TableState, BuildPlan | None]:
+        check_table(state.config)
+        check_metadata_exists(fs, state.config)
+        if _by_partition(state, kind):
+            return state, None
+        return state, plan_build(state, _index_target(state, options, kind, buckets).hash)
+
+    state, first = read_current(lambda: load_state(fs, options.read), read)
+    if first is None:
         return _rebuild_by_partition(fs, options, engine, buckets, progress)
-    first = plan_build(state, _index_target(state, options, kind, buckets).hash)
     try:
         gather_keys(first, engine, progress)
     except FileMissingError:  # cleaned meanwhile: keys that are still needed are read below
