@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.read.predicate import (
@@ -26,6 +27,8 @@ from pyhudi.read.predicate import (
     Node,
     Or,
     Predicate,
+    Unknown,
+    analyzed,
     columns_of,
 )
 
@@ -39,19 +42,23 @@ _COMPARISONS: Final = {
 
 def polars_filter(condition: Expr, schema: pa.Schema) -> Predicate | None:
     """A filter that all rows of `condition` pass; None if nothing of it can be used."""
-    tree = _tree(condition, schema)
+    tree = analyzed(_tree(condition, schema))
     return None if tree is None else Predicate(tree, columns_of(tree, schema))
 
 
-def _tree(condition: Expr, schema: pa.Schema) -> Node | None:
+def _tree(condition: Expr, schema: pa.Schema) -> Node:
+    """The tree of a condition; its unknown parts are of no use but to mark them."""
     name, detail = _operation(condition)
     parts = list(reversed(condition.meta.pop()))
-    if name in ("And", "LogicalAnd"):
-        sides = [side for part in parts if (side := _tree(part, schema)) is not None]
-        return And(tuple(sides)) if sides else None
-    if name in ("Or", "LogicalOr"):
-        sides = [side for part in parts if (side := _tree(part, schema)) is not None]
-        return Or(tuple(sides)) if len(sides) == len(parts) else None
+    if name in ("And", "LogicalAnd", "Or", "LogicalOr"):
+        join = And if name.endswith("And") else Or
+        return join(tuple(_tree(part, schema) for part in parts))
+    found = _test(name, detail, parts, schema)
+    return Unknown(pc.scalar(True), "is not known") if found is None else found
+
+
+def _test(name: str, detail: Any, parts: list[Expr], schema: pa.Schema) -> Node | None:
+    """A condition on one column; None if it is not known."""
     if name in _COMPARISONS:
         operator = _COMPARISONS[name]
         if parts[0].meta.is_literal():

@@ -157,7 +157,7 @@ class Predicate:
     @property
     def analyzed(self) -> Predicate | None:
         """A filter without unknown parts that all rows of this one pass; None if there is none."""
-        tree = _analyzed(self.tree)
+        tree = analyzed(self.tree)
         return None if tree is None else Predicate(tree, self.columns)
 
     def __str__(self) -> str:
@@ -224,12 +224,13 @@ def is_analyzed(node: Node) -> bool:
     return not any(isinstance(found, Unknown) for found in walk(node))
 
 
-def _analyzed(node: Node) -> Node | None:
+def analyzed(node: Node) -> Node | None:
+    """A tree without unknown parts that is true where this one is; None if there is none."""
     if is_analyzed(node):
         return node
     if not isinstance(node, And | Or):
         return None
-    sides = [side for side in map(_analyzed, node.sides) if side is not None]
+    sides = [side for side in map(analyzed, node.sides) if side is not None]
     is_whole = len(sides) == len(node.sides)
     return type(node)(tuple(sides)) if is_whole or (sides and isinstance(node, And)) else None
 
@@ -301,6 +302,7 @@ __all__ = [
     "Predicate",
     "Unknown",
     "among",
+    "analyzed",
     "both",
     "children",
     "columns_of",

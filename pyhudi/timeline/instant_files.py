@@ -20,12 +20,6 @@ from pyhudi.layouts.v6 import V6
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import check_lock
-from pyhudi.timeline.attempts import (
-    ATTEMPT,
-    announced_attempts,
-    attempt_name,
-    outdated_names,
-)
 from pyhudi.timeline.clock import Clock, following, next_instant, system_clock, wait_until
 from pyhudi.timeline.commit_avro import to_avro
 from pyhudi.timeline.commit_metadata import CommitMetadata
@@ -44,8 +38,16 @@ from pyhudi.timeline.late_commits import (
     suspects,
     undone_instants,
 )
+from pyhudi.timeline.own_files import (
+    ATTEMPT,
+    add_to_list,
+    announced_attempts,
+    attempt_name,
+    newest_list,
+    outdated_names,
+    read_list,
+)
 from pyhudi.timeline.plans.clustering import is_clustering
-from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
 from pyhudi.timeline.service_payloads import read_avro, read_commit
 from pyhudi.timeline.timeline import Timeline
 

@@ -22,9 +22,9 @@ from pyhudi.timeline.instant import (
     State,
     parse_instant_name,
 )
+from pyhudi.timeline.own_files import newest_list
 from pyhudi.timeline.plans.restore import RestorePlan
 from pyhudi.timeline.plans.rollback import target_of
-from pyhudi.timeline.rolled_back_instants import newest_list
 
 UNDO_ACTIONS: Final = frozenset({Action.ROLLBACK, Action.RESTORE})
 _WHOLE: Final = 3  # states of an instant from which no file was removed

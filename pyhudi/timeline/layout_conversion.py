@@ -24,7 +24,6 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.layouts.table_layout import CommitEncoding, TableLayout
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
-from pyhudi.timeline.attempts import is_announcement
 from pyhudi.timeline.clock import following, format_instant, parse_instant
 from pyhudi.timeline.commit_avro import avro_to_json, json_to_avro
 from pyhudi.timeline.instant import (
@@ -37,7 +36,7 @@ from pyhudi.timeline.instant import (
     parse_instant_name,
 )
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.rolled_back_instants import is_list
+from pyhudi.timeline.own_files import is_own
 from pyhudi.timeline.state_files import state_files
 
 InstantKey = tuple[InstantTime, Action]
@@ -182,7 +181,7 @@ def convert_timeline(
             if instant.is_completed and not target.layout.has_completion_times:
                 has_times &= _set_time(target, named, ends[key])
     for name in log.fs.names(log.folder):
-        if is_list(name) or is_announcement(name):
+        if is_own(name):
             target.fs.replace(f"{target.folder}/{name}", log.fs.read(f"{log.folder}/{name}"))
     return ConvertedTimeline(count, has_times)
 
@@ -225,6 +224,6 @@ def instant_files(fs: FileSystem, layout: TableLayout) -> Iterator[str]:
         instant = None if info.is_folder else parse_instant_name(info.name)
         if instant is not None:
             found.append((instant.state, info.path))
-        elif not info.is_folder and (is_list(info.name) or is_announcement(info.name)):
+        elif not info.is_folder and is_own(info.name):
             found.append((State.COMPLETED, info.path))
     return (path for _, path in sorted(found))

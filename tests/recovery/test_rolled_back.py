@@ -21,7 +21,7 @@ from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.rolled_back_instants import add_to_list, newest_list, read_list
+from pyhudi.timeline.own_files import add_to_list, newest_list, read_list
 from tests.crash.test_every_stop import rows
 from tests.recovery.test_undo import OPTIONS, table_of, values
 from tests.support.filesystems import Crash, TracingFileSystem
