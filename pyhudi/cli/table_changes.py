@@ -17,8 +17,8 @@ from pyhudi.ingest.files.formats import FORMATS, FileFormat, file_facts
 from pyhudi.operations.create import check_empty
 from pyhudi.operations.drop_table import drop_table
 from pyhudi.operations.table_properties import set_properties
+from pyhudi.options import DEFAULT_TABLE_VERSION
 from pyhudi.records import META_COLUMNS
-from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
 
 
 @command(
@@ -42,8 +42,8 @@ from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
     help="Name of the table; default: the last component of the path.",
 )  # fmt: skip
 @click.option(
-    "--version", type=COUNT, default=DEFAULT_TABLE_VERSION, show_default=True,
-    help="Version of the table's format: 6, 8 or 9.",
+    "--version", type=COUNT,
+    help=f"Version of the table's format: 6, 8 or 9; default: {DEFAULT_TABLE_VERSION}.",
 )  # fmt: skip
 @click.option("--other-files", is_flag=True,
               help="Create it although its folder holds other files.")  # fmt: skip

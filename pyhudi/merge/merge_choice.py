@@ -35,7 +35,6 @@ from pyhudi.merge.payload_classes import (
     function_name,
 )
 from pyhudi.options import Merging, TableOptions
-from pyhudi.table.new_table import DEFAULT_TABLE_VERSION
 from pyhudi.table.properties import (
     EVENT_TIME_ID,
     LEGACY_PAYLOAD_CLASS,
@@ -72,7 +71,7 @@ def merge_choice(
     ordering: tuple[str, ...],
     columns: Collection[str],
     *,
-    version: int = DEFAULT_TABLE_VERSION,
+    version: int,
 ) -> Choice:
     """The requested merge rules of a table with these columns.
 
@@ -99,9 +98,7 @@ def merge_choice(
     return Choice(properties, ordering or fixed)
 
 
-def mode_properties(
-    mode: MergeMode, version: int = DEFAULT_TABLE_VERSION, payload: str | None = None
-) -> dict[str, str]:
+def mode_properties(mode: MergeMode, version: int, payload: str | None = None) -> dict[str, str]:
     """The properties of a merge mode.  payload: a class that was named, with that mode."""
     name = payload or next(name for name, payload in PAYLOADS.items() if payload.mode is mode)
     known = PAYLOADS[name]

@@ -22,6 +22,7 @@ from pyhudi.options.service_settings import Layout as Layout
 from pyhudi.options.service_settings import PartitionChoice as PartitionChoice
 from pyhudi.options.service_settings import PartitionMode as PartitionMode
 from pyhudi.options.service_settings import SliceOrder as SliceOrder
+from pyhudi.options.settings import DEFAULT_TABLE_VERSION as DEFAULT_TABLE_VERSION
 from pyhudi.options.settings import BaseFileOptions as BaseFileOptions
 from pyhudi.options.settings import BulkInsert as BulkInsert
 from pyhudi.options.settings import CleaningPolicy as CleaningPolicy

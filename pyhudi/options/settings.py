@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.errors import OptionError
 from pyhudi.options.catalogs import CatalogOptions
@@ -17,6 +17,9 @@ from pyhudi.options.commit_hooks import CallbackOptions, CommitChecks
 from pyhudi.options.concurrent_writers import Concurrency, LockRules, check_positive
 from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.service_settings import ClusteringOptions, CompactionOptions, ExpiryOptions
+
+DEFAULT_TABLE_VERSION: Final = 6
+"""The version of a new table that names none."""
 
 
 class LogFormat(Enum):

@@ -28,9 +28,6 @@ from pyhudi.table.properties import (
     implied_key_generator,
 )
 
-DEFAULT_TABLE_VERSION: Final = 6
-"""The version of a new table, unless another one is requested."""
-
 PATH_FIELDS: Final = "hoodie.datasource.write.partitionpath.field"
 PRECOMBINE: Final = "hoodie.table.precombine.field"
 ORDERING: Final = "hoodie.table.ordering.fields"
@@ -47,13 +44,13 @@ def new_table_properties(
     ordering: tuple[str, ...],
     create_schema: str,
     merge_properties: Mapping[str, str],
+    version: int,
     hive_style: bool = False,
     url_encoded: bool = False,
     timezone: str = "UTC",
     key_generator: KeyGeneratorKind | None = None,
     database: str = "",
     more: Mapping[str, str] | None = None,
-    version: int = DEFAULT_TABLE_VERSION,
 ) -> TableConfig:
     """The properties of a new table of a version of `CREATABLE_VERSIONS`.
 

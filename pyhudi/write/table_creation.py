@@ -21,9 +21,9 @@ from pyhudi.keygen.generators import PythonKeys
 from pyhudi.keygen.key_generator_config import key_rule
 from pyhudi.keygen.new_table_keys import new_keys
 from pyhudi.merge.merge_choice import merge_choice
-from pyhudi.options import IndexKind, Options
+from pyhudi.options import DEFAULT_TABLE_VERSION, IndexKind, Options
 from pyhudi.table.cdc_properties import CDC_MODE, CdcMode
-from pyhudi.table.new_table import DEFAULT_TABLE_VERSION, new_table_properties
+from pyhudi.table.new_table import new_table_properties
 from pyhudi.table.properties import SLASHES, TableConfig, TableType
 from pyhudi.table.stored_properties import can_have_slashes
 from pyhudi.write.input.schema_check import plain_schema

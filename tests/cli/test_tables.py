@@ -62,6 +62,18 @@ def test_a_dry_run_of_create_checks_the_definition_and_creates_nothing(tmp_path:
 
 
 @pytest.mark.parametrize(
+    "given", [("--version", "8"), ("--option", "hoodie.write.table.version=8")]
+)
+def test_the_version_of_a_new_table_is_a_flag_or_an_option(
+    tmp_path: Path, given: tuple[str, str]
+) -> None:
+    pq.write_table(ROWS, tmp_path / "rows.parquet")
+    words = ("table", "create", tmp_path / "t", "--like", tmp_path / "rows.parquet")
+    made: Any = answer(*words, "--record-key", "id", *given)
+    assert made["version"] == 8
+
+
+@pytest.mark.parametrize(
     ("name", "content"),
     [
         ("rows.csv", "id,n\na,1\n"),

@@ -85,7 +85,8 @@ class SmallTable:
                 partition_by=("part",),
                 ordering=("ts",),
                 create_schema=self.avro,
-                merge_properties=mode_properties(MergeMode.EVENT_TIME),
+                merge_properties=mode_properties(MergeMode.EVENT_TIME, 6),
+                version=6,
             ),
         )
         if with_metadata:

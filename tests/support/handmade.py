@@ -68,7 +68,8 @@ class Handmade:
                 partition_by=self.partition_by,
                 ordering=self.ordering,
                 create_schema=self.avro,
-                merge_properties=mode_properties(self.merge_mode),
+                merge_properties=mode_properties(self.merge_mode, 6),
+                version=6,
                 hive_style=self.hive_style,
             ),
         )

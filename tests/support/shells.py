@@ -43,7 +43,8 @@ def shell_config(table_type: TableType = TableType.MERGE_ON_READ, **changes: str
         partition_by=("part",),
         ordering=("ts",),
         create_schema="{}",
-        merge_properties=mode_properties(MergeMode.EVENT_TIME),
+        merge_properties=mode_properties(MergeMode.EVENT_TIME, 6),
+        version=6,
     )
     return config.changed(**changes) if changes else config
 

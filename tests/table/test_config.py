@@ -143,7 +143,8 @@ def made(**changes: str | None) -> TableConfig:
         partition_by=("city",),
         ordering=("ts",),
         create_schema='{"type":"record"}',
-        merge_properties=mode_properties(MergeMode.EVENT_TIME),
+        merge_properties=mode_properties(MergeMode.EVENT_TIME, 6),
+        version=6,
     )
     return config.changed(**changes)
 

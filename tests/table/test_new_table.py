@@ -12,8 +12,8 @@ from pyhudi.keygen.key_generator_config import key_rule
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.merge.merge_rules import merge_rules
 from pyhudi.merge.payload_classes import DeleteMark, Keeps
-from pyhudi.options import IndexKind, parse_options
-from pyhudi.table.new_table import CREATABLE_VERSIONS, DEFAULT_TABLE_VERSION
+from pyhudi.options import DEFAULT_TABLE_VERSION, IndexKind, parse_options
+from pyhudi.table.new_table import CREATABLE_VERSIONS
 from pyhudi.table.properties import KeyGeneratorKind, MergeMode, TableConfig, TableType, is_valid
 from pyhudi.write.table_creation import NewTable, config_of
 from tests.table.new_table_cases import (

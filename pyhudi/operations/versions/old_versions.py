@@ -174,6 +174,7 @@ def _upgraded(state: TableState, given: KeyColumns) -> TableConfig:
         merge_properties={}
         if config.ordering_fields or not ordering
         else {PAYLOAD_CLASS: _OVERWRITE},
+        version=OLDEST_WRITABLE_VERSION,
         hive_style=_is_hive_style(paths, partition_by),
         url_encoded=any(re.search("%[0-9A-Fa-f]{2}", path) for path in paths),
         timezone=config.timezone,

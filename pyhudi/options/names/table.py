@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyhudi.options.option_row import Row, honoured
+from pyhudi.options.settings import DEFAULT_TABLE_VERSION
 from pyhudi.options.value_types import FLAG, NAMES, TEXT, choice, class_name, only, words
 
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite",
@@ -75,8 +76,8 @@ ROWS: Final[tuple[Row, ...]] = (
     honoured(
         "hoodie.write.table.version",
         choice({"6": 6, "SIX": 6, "8": 8, "EIGHT": 8, "9": 9, "NINE": 9}), "table.version",
-        "of a new table, default 6; a table of a higher version keeps it, one of a lower version "
-        "needs `table.upgrade()` or `hoodie.write.auto.upgrade`",
+        f"of a new table, default {DEFAULT_TABLE_VERSION}; a table of a higher version keeps it, "
+        "one of a lower version needs `table.upgrade()` or `hoodie.write.auto.upgrade`",
         aliases=("hoodie.table.version",),
     ),
     honoured(
