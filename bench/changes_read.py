@@ -64,7 +64,7 @@ def built(path: Path, kind: str, rows: int, upserts: list[np.ndarray[Any, Any]])
     first = rows_of(np.arange(rows), 0)
     table = pyhudi.create_table(
         path, first.schema, record_key="id", partition_by="part", ordering="ts", table_type=kind,
-        options=OPTIONS,
+        version=6, options=OPTIONS,
     )  # fmt: skip
     times = [table.bulk_insert(first).instant]
     times += [table.upsert(rows_of(some, n)).instant for n, some in enumerate(upserts, 1)]

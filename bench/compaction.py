@@ -52,7 +52,7 @@ def make(path: Path, *, groups: int, logs: int, rows: int, log_format: str) -> N
     first = rows_of(everything, groups, 0)
     table = pyhudi.create_table(
         path, first.schema, record_key="id", partition_by="part", ordering="ts",
-        table_type="mor", options=options,
+        table_type="mor", version=6, options=options,
     )  # fmt: skip
     table.bulk_insert(first)
     rng = np.random.default_rng(1)

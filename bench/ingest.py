@@ -133,7 +133,7 @@ def consumed(servers: str, topic: str, rows: int) -> float:
 def new_table(folder: str, **options: str) -> Any:
     return pyhudi.create_table(
         Path(folder) / "table", SCHEMA, record_key="id", ordering="ts", table_type="mor",
-        index="record", options=options,
+        index="record", version=6, options=options,
     )  # fmt: skip
 
 
@@ -302,7 +302,9 @@ def make_files(folder: str, gigabytes: float) -> int:
 
 def files_table(source: str, folder: str) -> Any:
     schema = pq.read_schema(next(Path(source).glob("*.parquet")))
-    return pyhudi.create_table(Path(folder) / "table", schema, record_key="id", ordering="ts")
+    return pyhudi.create_table(
+        Path(folder) / "table", schema, record_key="id", ordering="ts", version=6
+    )
 
 
 def files_ingested(source: str, folder: str) -> dict[str, Any]:

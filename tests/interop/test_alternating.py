@@ -17,7 +17,7 @@ from pyhudi.errors import SnapshotExpiredError
 from pyhudi.services.cleaning import write_clean_plan
 from pyhudi.timeline.instant import Action, State
 from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -29,10 +29,10 @@ RETAIN = {"clean_policy": "KEEP_LATEST_COMMITS", "retain_commits": 2}
 NOT_INLINE = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"}
 
 
-def new_table(path: Path, kind: str) -> pyhudi.Table:
+def new_table(path: Path, kind: str, hudis: list[ApacheHudi]) -> pyhudi.Table:
     return pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
-        options=FEW,
+        version=newest_table_version(hudis), options=FEW,
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_cleans_of_either_side_alternate(
     tmp_path: Path, kind: str, hudis: list[ApacheHudi]
 ) -> None:
     path = tmp_path / "t"
-    table = new_table(path, kind)
+    table = new_table(path, kind, hudis)
     turns = Turns(table, path, hudis)
     ours(table, turns, range(40), 1)
     for turn, hudi in enumerate(hudis):
@@ -119,7 +119,7 @@ def test_compactions_planned_by_apache_hudi_are_carried_out_here(
     tmp_path: Path, hudis: list[ApacheHudi]
 ) -> None:
     path = tmp_path / "t"
-    table = new_table(path, "mor")
+    table = new_table(path, "mor", hudis)
     turns = Turns(table, path, hudis)
     ours(table, turns, range(40), 1)
     for turn, hudi in enumerate(hudis):
@@ -144,7 +144,7 @@ def test_commits_of_the_other_are_rolled_back(
 ) -> None:
     """1.2.0 cannot roll back a completed commit of a version-6 table; 0.15.0 can."""
     path = tmp_path / "t"
-    table = new_table(path, kind)
+    table = new_table(path, kind, hudis)
     turns = Turns(table, path, hudis)
     ours(table, turns, range(40), 1)
     for turn, hudi in enumerate(hudis):

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
 
@@ -165,6 +165,7 @@ def test_every_reader_agrees_after_every_turn(
         partition_by="part",
         ordering="ts",
         table_type=kind,
+        version=newest_table_version(hudis),
         options=options,
     )
     turns = Turns(table, path, hudis)

@@ -13,7 +13,7 @@ import pytest
 
 import pyhudi
 from tests.interop.test_apache_hudi import SCHEMA, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
 MODE = "hoodie.table.cdc.supplemental.logging.mode"
@@ -47,6 +47,7 @@ def test_apache_hudi_returns_the_changes_that_were_logged(
     path = tmp_path / "t"
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts",
+        version=newest_table_version([apache]),
         options={"hoodie.table.cdc.enabled": "true", MODE: mode},
     )  # fmt: skip
     first = str(table.upsert(rows(range(30), 1)).instant)

@@ -9,7 +9,7 @@ import pytest
 
 import pyhudi
 from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
 
@@ -30,7 +30,7 @@ def test_either_reads_and_continues_what_the_other_laid_out(
     path = tmp_path / "t"
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
-        options=OPTIONS,
+        version=newest_table_version(hudis), options=OPTIONS,
     )  # fmt: skip
     turns = Turns(table, path, hudis)
     for number in range(3):

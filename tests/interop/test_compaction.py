@@ -9,7 +9,7 @@ import pytest
 
 import pyhudi
 from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
 
@@ -20,7 +20,13 @@ def test_either_reads_and_continues_what_the_other_compacted(
 ) -> None:
     path = tmp_path / "t"
     table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor"
+        path,
+        SCHEMA,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type="mor",
+        version=newest_table_version(hudis),
     )
     turns = Turns(table, path, hudis)
     for number in range(3):
@@ -55,6 +61,7 @@ def test_both_read_and_continue_what_log_compaction_merged(
     path = tmp_path / "t"
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor",
+        version=newest_table_version(hudis),
         options={"hoodie.log.compaction.blocks.threshold": "2"},
     )  # fmt: skip
     turns = Turns(table, path, hudis)

@@ -17,7 +17,7 @@ import pytest
 
 import pyhudi
 from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -53,7 +53,13 @@ def test_keys_that_were_inserted_again_are_found_and_repaired(
 ) -> None:
     path = tmp_path / "t"
     table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor"
+        path,
+        SCHEMA,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type="mor",
+        version=newest_table_version([apache]),
     )
     turns = Turns(table, path, [apache])
     write(apache, turns, rows(range(60), 1), index=index)

@@ -13,7 +13,7 @@ import pytest
 
 import pyhudi
 from tests.interop.test_apache_hudi import SCHEMA, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
 
@@ -35,11 +35,11 @@ EMPTY = {("commit", "REQUESTED"), ("deltacommit", "REQUESTED"), ("clean", "INFLI
 """Actions and states whose file may be empty."""
 
 
-def lived_in(path: Path) -> pyhudi.Table:
+def lived_in(path: Path, version: int) -> pyhudi.Table:
     """A table with every action that pyhudi writes, its first commits archived."""
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="mor",
-        options=INDEXED,
+        version=version, options=INDEXED,
     )  # fmt: skip
     table.bulk_insert(rows(range(60), 1))
     for version in range(2, 6):
@@ -64,7 +64,7 @@ def test_the_timeline_archive_logs_and_indexes_are_decoded_whole(
     tmp_path: Path, hudis: list[ApacheHudi]
 ) -> None:
     path = tmp_path / "t"
-    table = lived_in(path)
+    table = lived_in(path, newest_table_version(hudis))
     stored = table.scan(SCHEMA.names).to_arrow()
     for hudi in hudis:
         assert decoded_actions(hudi, path) >= {
@@ -154,6 +154,7 @@ def test_apache_hudi_filters_by_our_column_statistics(
     path = tmp_path / "t"
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        version=newest_table_version(hudis),
         options={**INDEXED, "hoodie.parquet.small.file.limit": "0"},
     )  # fmt: skip
     everything = rows(range(120), 1).sort_by("qty")
@@ -197,7 +198,7 @@ def test_statistics_of_several_writers_and_schemas_hide_no_row(
     options = {**INDEXED, "hoodie.parquet.small.file.limit": "0"}
     table = pyhudi.create_table(
         path, NARROW, record_key="id", partition_by="part", ordering="ts", table_type=kind,
-        options=options,
+        version=newest_table_version(hudis), options=options,
     )  # fmt: skip
     table.bulk_insert(numbered(range(10), NARROW))
     table.bulk_insert(numbered(range(10, 20), WIDER), schema_mode="widen")
@@ -232,7 +233,8 @@ def test_apache_hudi_finds_keys_by_our_bloom_filters(
     path = tmp_path / "t"
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type="cow",
-        index="bloom", options={**INDEXED, "hoodie.parquet.small.file.limit": "0"},
+        index="bloom", version=newest_table_version(hudis),
+        options={**INDEXED, "hoodie.parquet.small.file.limit": "0"},
     )  # fmt: skip
     table.bulk_insert(rows(range(40), 1))
     table.bulk_insert(rows(range(40, 80), 1))

@@ -17,7 +17,7 @@ import pytest
 import pyhudi
 from pyhudi import PythonKeys, TimestampPartition
 from pyhudi.formats.schema_conform import conform
-from tests.support.apache_hudi import VERSIONS, ApacheHudi
+from tests.support.apache_hudi import VERSIONS, ApacheHudi, newest_table_version
 from tests.write.schema_matrix import TYPES, VALUES, pairs
 
 pytestmark = pytest.mark.interop
@@ -82,6 +82,7 @@ def test_every_allowed_change_reads_equal_and_is_written_on(
     table = pyhudi.create_table(
         path, before[0].schema, record_key="id", partition_by="part", ordering="ts",
         table_type=kind,
+        version=newest_table_version(hudis),
         options={**FEW, "hoodie.logfile.data.block.format": log_format},
     )  # fmt: skip
     table.upsert(pa.concat_tables(before))
@@ -156,6 +157,7 @@ def test_apache_hudi_makes_the_same_keys_and_paths(
         record_key="id",
         partition_by=partition_by,
         ordering="ts",
+        version=newest_table_version(hudis),
         options={**FEW, **options},
     )
     table.upsert(keyed(*range(12)))
@@ -180,7 +182,13 @@ def test_apache_hudi_reads_tables_of_python_keys(tmp_path: Path, hudis: list[Apa
     path = tmp_path / "t"
     functions = PythonKeys(paths, columns=("city",))
     table = pyhudi.create_table(
-        path, KEYED, record_key="id", partition_by=functions, ordering="ts", options=FEW
+        path,
+        KEYED,
+        record_key="id",
+        partition_by=functions,
+        ordering="ts",
+        version=newest_table_version(hudis),
+        options=FEW,
     )
     table.upsert(keyed(*range(12)))
     all_agree(path, table.scan(["id", "day", "_hoodie_record_key"]).to_arrow(), hudis)

@@ -19,7 +19,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.options import IndexKind
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
 
@@ -50,7 +50,7 @@ class Turns:
         self.options |= more
         self.table = pyhudi.create_table(
             path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
-            index=index.value, options=self.options,
+            index=index.value, version=newest_table_version(hudis), options=self.options,
         )  # fmt: skip
         self.rows: dict[tuple[str, str], Row] = {}
         self.turn = 0

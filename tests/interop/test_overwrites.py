@@ -15,7 +15,7 @@ import pytest
 
 import pyhudi
 from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
 
@@ -36,7 +36,13 @@ def test_apache_hudi_reads_replaced_partitions_and_writes_on(
 ) -> None:
     path = tmp_path / "t"
     table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind
+        path,
+        SCHEMA,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type=kind,
+        version=newest_table_version([apache]),
     )
     turns = Turns(table, path, [apache])
     for number, verb in enumerate((table.bulk_insert, table.upsert)):

@@ -11,7 +11,7 @@ import pytest
 import pyhudi
 from pyhudi.storage.local import LocalFileSystem
 from tests.interop.test_apache_hudi import SCHEMA, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 from tests.support.planted import plant
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -31,7 +31,13 @@ def test_a_repaired_and_a_rebuilt_index_are_right_for_apache_hudi(
 ) -> None:
     path = tmp_path / "t"
     table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind
+        path,
+        SCHEMA,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type=kind,
+        version=newest_table_version(hudis),
     )
     table.bulk_insert(rows(range(60), 1))
     table.upsert(rows(range(40, 80), 2))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 from tests.support.keyed import ORDERS, SCHEMA, Keyed
 
 pytestmark = pytest.mark.interop
@@ -23,7 +23,7 @@ def live(rows: pa.Table) -> dict[str, tuple[int, int]]:
 def test_apache_hudi_sees_rows_that_came_after_a_delete(
     index: str, tmp_path: Path, apache: ApacheHudi
 ) -> None:
-    keyed = Keyed(tmp_path, "mor", index)
+    keyed = Keyed(tmp_path, "mor", index, version=newest_table_version([apache]))
     keyed.put(*((key + way, 8, 1) for key in ORDERS for way in ("mark", "key")), ("other", 8, 1))
     keyed.put(("other", 9, 2))
     keyed.put(*((f"{key}mark", 10, 0) for key in ORDERS), deleted=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.write.table_creation import NewTable
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 from tests.support.filesystems import Crash, CrashingFileSystem, TracingFileSystem
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -55,9 +56,10 @@ def upsert(fs: FileSystem, options: Options = OPTIONS) -> None:
     table_at(fs, options).upsert(batch(range(5, 50), 9))
 
 
-def build(folder: Path, kind: TableType) -> None:
+def build(folder: Path, kind: TableType, version: int) -> None:
     fs = LocalFileSystem(folder)
-    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), OPTIONS))
+    options = replace(OPTIONS, table=replace(OPTIONS.table, version=version))
+    create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), ("ts",), options))
     table_at(fs).bulk_insert(batch(range(40), 1))
     table_at(fs).upsert(batch(range(10), 2))
 
@@ -103,7 +105,7 @@ def test_apache_hudi_takes_over(
     apache: ApacheHudi, tmp_path: Path, kind: TableType, case: str
 ) -> None:
     path = tmp_path / "t"
-    build(path, kind)
+    build(path, kind, newest_table_version([apache]))
     fs = LocalFileSystem(path)
     if case == "undone":
         undo_newest(fs)

@@ -9,7 +9,7 @@ import pytest
 
 import pyhudi
 from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -22,10 +22,10 @@ FEW = {
 }
 
 
-def new_table(path: Path, kind: str) -> pyhudi.Table:
+def new_table(path: Path, kind: str, hudis: list[ApacheHudi]) -> pyhudi.Table:
     return pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
-        options=FEW,
+        version=newest_table_version(hudis), options=FEW,
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def ours(table: pyhudi.Table, turns: Turns, ids: range, version: int) -> None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_undone_by_us_continued_by_them(tmp_path: Path, kind: str, hudis: list[ApacheHudi]) -> None:
     path = tmp_path / "t"
-    table = new_table(path, kind)
+    table = new_table(path, kind, hudis)
     turns = Turns(table, path, hudis)
     ours(table, turns, range(40), 1)
     ours(table, turns, range(10), 2)
@@ -80,7 +80,7 @@ def test_undone_by_us_continued_by_them(tmp_path: Path, kind: str, hudis: list[A
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_undone_by_them_continued_by_us(tmp_path: Path, kind: str, hudis: list[ApacheHudi]) -> None:
     path = tmp_path / "t"
-    table = new_table(path, kind)
+    table = new_table(path, kind, hudis)
     turns = Turns(table, path, hudis)
     ours(table, turns, range(40), 1)
     for turn, hudi in enumerate(hudis):
@@ -115,7 +115,7 @@ def test_archives_of_either_side_are_read_and_continued(
     tmp_path: Path, kind: str, hudis: list[ApacheHudi]
 ) -> None:
     path = tmp_path / "t"
-    table = new_table(path, kind)
+    table = new_table(path, kind, hudis)
     turns = Turns(table, path, hudis)
     for version in range(1, 13):
         ours(table, turns, range(version, version + 20), version)

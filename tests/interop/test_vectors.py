@@ -60,7 +60,7 @@ def test_vectors_are_read_and_compacted_by_apache_hudi(
     path = tmp_path / "t"
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", ordering="ts", table_type=kind[:3],
-        options={"hoodie.logfile.data.block.format": kind[4:] or "parquet"},
+        version=6, options={"hoodie.logfile.data.block.format": kind[4:] or "parquet"},
     )  # fmt: skip
     table.insert(rows(0, 40, 1))
     table.upsert(rows(20, 60, 2))

@@ -24,7 +24,13 @@ class Keyed:
     """A table, and what to write to it: (key, ordering value, payload)."""
 
     def __init__(
-        self, path: Path, kind: str, index: str, options: dict[str, str] | None = None
+        self,
+        path: Path,
+        kind: str,
+        index: str,
+        options: dict[str, str] | None = None,
+        *,
+        version: int | None = None,
     ) -> None:
         self.path = path / "t"
         named = dict(options or {})
@@ -32,7 +38,7 @@ class Keyed:
             named["hoodie.bucket.index.num.buckets"] = "2"
         self.table = pyhudi.create_table(
             self.path, SCHEMA, record_key="id", ordering="ts", table_type=kind, index=index,
-            options=named,
+            version=version, options=named,
         )  # fmt: skip
 
     def put(self, *rows: tuple[str, int, int], deleted: bool = False) -> Any:

@@ -78,12 +78,20 @@ def schema_of(ordering: Ordering) -> pa.Schema:
 class OrderedTable:
     """A merge-on-read table ordered by a type, its keys indexed by their base files."""
 
-    def __init__(self, path: Path, ordering: Ordering, log: str, index: str = "bloom") -> None:
+    def __init__(
+        self,
+        path: Path,
+        ordering: Ordering,
+        log: str,
+        index: str = "bloom",
+        *,
+        version: int | None = None,
+    ) -> None:
         self.ordering, self.schema, self.path = ordering, schema_of(ordering), path
         names = [f"o{n}" for n in range(len(ordering.kinds))]
         self.table = pyhudi.create_table(
             self.path, self.schema, record_key="id", ordering=names, table_type="mor", index=index,
-            options={"hoodie.logfile.data.block.format": log},
+            version=version, options={"hoodie.logfile.data.block.format": log},
         )  # fmt: skip
 
     def put(self, *rows: tuple[str, int], deleted: bool = False, v: int = 0) -> Any:
