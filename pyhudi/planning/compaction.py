@@ -7,14 +7,14 @@ Source: table_format 4 (HoodieCompactionPlan), 7.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
 from pyhudi.errors import OptionError, UnsupportedTableError
 from pyhudi.options import CompactionOptions, CompactionStrategy
-from pyhudi.records import InstantTime
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import FileSlice, TableView
 from pyhudi.timeline.plans.compaction import CompactionOperation, CompactionPlan
 
@@ -137,10 +137,10 @@ def planned_slices(
     """
     found = []
     for operation in operations:
-        group = operation.group
-        slices = view.groups[group].slices if group in view.groups else ()
-        slice_ = next((s for s in slices if s.instant == operation.base_instant), None)
-        planned = set(operation.log_files)
+        group, planned = operation.group, set(operation.log_files)
+        slice_ = _slice_with(
+            view, group, operation.base_instant, planned, operation.base_file is not None
+        )
         logs = tuple(log for log in slice_.logs if str(log.name) in planned) if slice_ else ()
         if slice_ is None or len(logs) < len(planned):
             raise UnsupportedTableError(
@@ -149,8 +149,25 @@ def planned_slices(
                 partition=group.partition,
                 file_id=group.file_id,
             )
-        found.append(replace(slice_, logs=logs))
+        found.append(replace(slice_, instant=operation.base_instant, logs=logs))
     return found
+
+
+def _slice_with(
+    view: TableView,
+    group: FileGroupId,
+    base_instant: InstantTime,
+    logs: Set[str],
+    has_base: bool,
+) -> FileSlice | None:
+    """The slice that a plan means.  One without a base file is known by its logs: a write that
+    began before them and completed since gives it another instant."""
+    for slice_ in view.groups[group].slices if group in view.groups else ():
+        if slice_.instant == base_instant:
+            return slice_
+        if not has_base and slice_.base is None and logs <= {str(log.name) for log in slice_.logs}:
+            return slice_
+    return None
 
 
 def whole_slice(view: TableView, planned: FileSlice) -> FileSlice:
@@ -159,4 +176,7 @@ def whole_slice(view: TableView, planned: FileSlice) -> FileSlice:
     A plan lacks logs that were committed before it appeared if the process that wrote it had lost
     the table's lock: without them the new base file would hide their rows.
     """
-    return next(s for s in view.groups[planned.group].slices if s.instant == planned.instant)
+    logs = {str(log.name) for log in planned.logs}
+    found = _slice_with(view, planned.group, planned.instant, logs, planned.base is not None)
+    assert found is not None
+    return found

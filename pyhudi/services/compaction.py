@@ -33,6 +33,7 @@ from pyhudi.planning.compaction import (
 )
 from pyhudi.read.metadata_freshness import TrustedListing
 from pyhudi.read.table_snapshot import TableState
+from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.compaction_tasks import CompactTask, compact_slice
 from pyhudi.services.plan_execution import Claim
@@ -40,7 +41,7 @@ from pyhudi.services.row_rewriting import rewriting
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.table.file_group_view import FileSlice, TableView, Visibility
-from pyhudi.table.timeline_facts import replaced_groups
+from pyhudi.table.timeline_facts import completion_times, replaced_groups
 from pyhudi.timeline.clock import parse_instant, system_clock
 from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.timeline.instant import Action, Instant, State
@@ -160,10 +161,18 @@ def execute_compaction(taken: Claim, options: Options, engine: Engine) -> Compac
         return _run(taken.state, taken.instant, options, engine)
 
 
-def _with_unplanned_logs(state: TableState, view: TableView, planned: FileSlice) -> FileSlice:
-    """A planned slice with all its committed logs."""
+def _with_unplanned_logs(
+    state: TableState, view: TableView, planned: FileSlice, at: InstantTime
+) -> FileSlice:
+    """A planned slice with all logs that were committed before the plan, at `at`.  Later ones
+    follow the new base file."""
     known = {log.path for log in planned.logs}
-    every = whole_slice(view, planned).logs
+    done = completion_times(state.log, state.timeline)
+    every = tuple(
+        log
+        for log in whole_slice(view, planned).logs
+        if log.path in known or done.get(log.name.instant, log.name.instant) < at
+    )
     if len(every) == len(known):
         return planned
     logs = (g for g in every if g.path in known or _is_committed(state, g.path, view.visibility))
@@ -194,7 +203,7 @@ def _run(
     ]
     view = state.view()
     planned = planned_slices(view, operations, at=pending.time)
-    slices = [_with_unplanned_logs(state, view, each) for each in planned]
+    slices = [_with_unplanned_logs(state, view, each, pending.time) for each in planned]
     how = rewriting(state, pending, options)
     cdc = cdc_mode(state.config) if state.config.layout.compactions_log_changes else None
     plan = replace(how.plan, cdc=cdc)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.engine import LocalEngine
 from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.filenames import BaseFileName, LogFileName
 from pyhudi.formats.log_block import delete_block
@@ -22,6 +23,7 @@ from pyhudi.table.file_group_view import DataFile, FileGroup, FileSlice, TableVi
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.transaction.begin import claimed
 from tests.crash.test_every_stop import SCHEMA, check_index, open_, rows, snapshot
+from tests.support.engines import Pausing
 from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop
 from tests.support.inside import fs_of, state_of
@@ -342,6 +344,52 @@ def test_file_groups_that_were_overwritten_since_are_passed_over(
     assert everything(table) == before
     table.upsert(rows(range(20), 10))
     assert len(everything(table)) == 20
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_rows_written_after_a_plan_stay_in_their_logs(tmp_path: Path, version: int) -> None:
+    table = table_with_logs(tmp_path / "t", **{"hoodie.write.table.version": str(version)})
+    planned = table.schedule_compaction()
+    logs = sum(len(each.logs) for each in table.file_slices())
+    table.upsert(rows(range(6), 9))
+    before = everything(table)
+    report = table.compact()
+    assert (report.instants, report.log_files) == ((planned,), logs)
+    assert everything(table) == before != everything(table, "read_optimized")
+    assert sum(len(each.logs) for each in table.file_slices()) == 2
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_write_that_began_before_the_first_of_a_plan_and_ended_after_it_hides_nothing(
+    tmp_path: Path, version: int
+) -> None:
+    """The file group has no base file: its slice is named after the first log that is there."""
+    options = {
+        **OPTIONS,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "1",
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.write.table.version": str(version),
+    }
+    pyhudi.create_table(
+        tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts",
+        table_type="mor", options=options,
+    )  # fmt: skip
+
+    def opened(engine: LocalEngine | None = None) -> pyhudi.Table:
+        fs = LocalFileSystem(tmp_path / "t")
+        return pyhudi.Table(fs, options=parse_options(options), engine=engine or LocalEngine(1))
+
+    def meanwhile() -> None:
+        opened().upsert(rows(range(4), 2))
+        opened().schedule_compaction()
+
+    opened(Pausing("write", meanwhile, after=True)).upsert(rows(range(2, 8), 1))
+    expected = {f"k{i}": 2 if i < 4 else 1 for i in range(8)}
+    for _ in range(2):
+        assert {row["id"]: row["ts"] for row in everything(opened())} == expected
+        opened().compact()
+    assert {row["id"]: row["ts"] for row in everything(opened(), "read_optimized")} == expected
 
 
 def test_a_plan_names_no_log_of_a_write_that_is_under_way(tmp_path: Path) -> None:
