@@ -362,6 +362,20 @@ def test_an_upgrade_from_version_6_deletes_logs_of_writes_that_were_rolled_back(
     assert snapshot(fs) == {f"k{i}": 1 for i in [*range(8), 20]}
 
 
+@pytest.mark.parametrize(("version", "to"), [(6, 9), (8, 6), (9, 6)])
+def test_a_planned_compaction_of_overwritten_file_groups_does_not_prevent_a_change(
+    version: int, to: int
+) -> None:
+    fs = new_table(TableType.MERGE_ON_READ, **{"hoodie.write.table.version": str(version)})
+    table = open_(fs)
+    table.upsert(some_rows(range(4), 2))
+    assert table.schedule_compaction()
+    table.insert_overwrite_table(some_rows(range(3), 3))
+    (table.upgrade if to > version else table.downgrade)(to)
+    assert snapshot(fs) == {f"k{i}": 3 for i in range(3)}
+    assert not open_(fs).timeline.pending and open_(fs).doctor().is_healthy
+
+
 def test_logs_that_a_rollback_left_at_version_6_are_no_finding_after_an_upgrade() -> None:
     fs = new_table(TableType.MERGE_ON_READ, **{"hoodie.write.table.version": "6"})
     table = open_(fs)

@@ -63,6 +63,12 @@ def has_logs(fs: FileSystem) -> bool:
     return any(each.logs for each in state.view().latest_slices())
 
 
+def has_plans(fs: FileSystem) -> bool:
+    """Whether a compaction is pending; one of overwritten file groups keeps their logs."""
+    config = load_config(fs)
+    return config.is_merge_on_read and bool(pending_compactions(timeline_log(fs, config).load()))
+
+
 def merge_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
     """Compact every file group, by the merge rule of the present version.
 

@@ -15,6 +15,7 @@ from pyhudi.operations.versions.convert import (
     convert_table,
     finish_change,
     has_logs,
+    has_plans,
     merge_logs,
     remove_older_logs,
 )
@@ -160,7 +161,7 @@ def _execute(
     first = plan_change(load_state(fs, options.read), options, to)
     source, target = first.before.layout, LAYOUTS[to]
     fs.replace(RECORD, first.record.to_json())
-    if first.slices or has_logs(fs):
+    if first.slices or has_logs(fs) or has_plans(fs):
         merge_logs(fs, options, engine)
     if not source.logs_name_slices and target.logs_name_slices:
         remove_older_logs(fs, options, engine)
