@@ -1,4 +1,5 @@
-"""Index changes of a write, by hash partition: rows that gain or lose an index entry.
+"""Index changes of a write, by hash partition: rows that gain or lose an index entry, and the tasks
+that write these.
 
 A new record gets an entry, a deleted record loses its entry, and an update in place changes
 nothing.  A record that moves gets a new entry, which hides the old one.  If a different index was
@@ -16,12 +17,17 @@ import pyarrow as pa
 
 from pyhudi.arrays import Ints, Mask
 from pyhudi.index.external_index import ENDED
-from pyhudi.records import RECORD_KEY
+from pyhudi.metadata.delta_commit import ShardTarget
+from pyhudi.metadata.writer import write_shard
+from pyhudi.records import RECORD_KEY, FileGroupId
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
+from pyhudi.timeline.commit_metadata import WriteStat
+from pyhudi.timeline.instant import Instant
 from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.routing import lost_of, row_order, targets_of
-from pyhudi.write.placement.tagging import NEW, REPLACES, RowAction, entry_column
+from pyhudi.write.placement.tagging import NEW, RECORDS, REPLACES, RowAction, entry_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +127,67 @@ def spill_changes(task: ChangeTask) -> Changed | None:
     has_entry = np.concatenate([rows.has_entry | (not task.is_queried), np.ones(ended, np.bool_)])
     table = pa.table({"key": keys, "target": target, "has_entry": has_entry})
     return Changed(task.index, task.staging.put(f"changes-{task.index}", table))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryTask:
+    """Input of one shard's task.  groups: the file group of each target, by target number."""
+
+    fs: FileSystem
+    instant: Instant
+    target: ShardTarget
+    parts: tuple[BatchChunk, ...]
+    tags: Staged
+    route: Route
+    lost: Staged | None
+    groups: tuple[FileGroupId, ...]
+    ended: Staged | None = None  # keys of file groups that the write replaces
+
+
+def write_entries(task: EntryTask) -> WriteStat | None:
+    """Write the shard's entries; None if the batch changes none.  May run more than once."""
+    rows = entry_rows(task.tags, task.route, task.lost, RECORDS)
+    if rows.is_empty and task.ended is None:
+        return None
+    paths = pa.array([group.partition for group in task.groups], pa.string())
+    ids = pa.array([group.file_id for group in task.groups], pa.string())
+    at = pa.array(rows.target)
+    return write_shard(
+        task.fs,
+        task.target,
+        task.instant,
+        keys=keys_of(task.parts, rows.part, rows.row),
+        partition_path=pa.DictionaryArray.from_arrays(at, paths),
+        file_id=pa.DictionaryArray.from_arrays(at, ids),
+        deleted=_and_ended(keys_of(task.parts, rows.ended_part, rows.ended_row), task.ended),
+    )
+
+
+def _and_ended(keys: pa.Array, ended: Staged | None) -> pa.Array:
+    if ended is None:
+        return keys
+    return pa.concat_arrays([keys, *ended.load().column(RECORD_KEY).chunks])
+
+
+@dataclass(frozen=True, slots=True)
+class EndTask:
+    """Input of one shard's task of a write without rows.  ended: keys to remove."""
+
+    fs: FileSystem
+    instant: Instant
+    target: ShardTarget
+    ended: Staged
+
+
+def end_entries(task: EndTask) -> WriteStat:
+    """Write the shard's tombstones.  May run more than once."""
+    none = pa.array([], pa.string())
+    return write_shard(
+        task.fs,
+        task.target,
+        task.instant,
+        keys=none,
+        partition_path=none,
+        file_id=none,
+        deleted=task.ended.load().column(RECORD_KEY),
+    )

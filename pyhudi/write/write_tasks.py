@@ -21,8 +21,15 @@ from pyhudi.timeline.instant import Instant
 from pyhudi.transaction.markers import announce_type
 from pyhudi.write.files.file_plan import FilePlan, Written
 from pyhudi.write.files.file_writers import WriteTask, write_targets
-from pyhudi.write.index_changes import Changed, ChangeTask, spill_changes
-from pyhudi.write.index_entries import EndTask, EntryTask, end_entries, write_entries
+from pyhudi.write.index_changes import (
+    Changed,
+    ChangeTask,
+    EndTask,
+    EntryTask,
+    end_entries,
+    spill_changes,
+    write_entries,
+)
 from pyhudi.write.input.batch import BatchChunk
 from pyhudi.write.partition_entries import (
     PartitionEntries,
