@@ -103,12 +103,20 @@ def _no_match(where: pc.Expression, schema: pa.Schema) -> UserError:
             "the filter names a column that the table lacks", where=str(where), column=unknown[1],
             hint=columns_hint([unknown[1]], schema.names),
         )  # fmt: skip
-    named = map(schema.field, columns_of(arrow_tree(where), schema))
-    kinds = ", ".join(f"{field.name} is {field.type}" for field in named)
+    kinds = ", ".join(f"{field.name} is {field.type}" for field in _named(where, schema))
     return UserError(
         "the filter does not match the types of the columns", where=str(where), reason=reason,
         hint=f"{kinds}: compare with values of that type" if kinds else "name a column",
     )  # fmt: skip
+
+
+def _named(where: pc.Expression, schema: pa.Schema) -> list[pa.Field]:
+    """The columns that an expression names, for a message."""
+    try:
+        calls = _Form.of(where).calls
+    except (_UnknownError, pa.ArrowException):
+        return []
+    return [field for field in schema if ("field_ref", field.name) in calls]
 
 
 def _mismatch(where: pc.Expression, schema: pa.Schema) -> Exception | None:

@@ -102,6 +102,12 @@ def test_a_long_chain_is_analyzed() -> None:
     assert isinstance(found.tree, Or) and len(found.tree.sides) == 3000
 
 
+def test_a_mismatch_names_the_columns_of_unknown_conditions_too() -> None:
+    where = (F("id") == 1) & (pc.round(F("x"), 2) == "a")
+    with pytest.raises(UserError, match="id is int64, x is float: compare with values"):
+        as_predicate(where, SCHEMA)
+
+
 @pytest.mark.parametrize("where", [F(0) == 1, (F("id") == 1) & (F(1) == "a")], ids=str)
 def test_columns_are_not_named_by_their_positions(where: pc.Expression) -> None:
     """A scan reads some of the columns, so that positions would name others."""
