@@ -105,7 +105,9 @@ def prepared() -> Path:
     made.bulk_insert(rows)
     changed = pa.table({"id": ["a"], "city": ["sf"], "driver": ["y"], "fare": [9.0], "ts": [2]})
     made.upsert(changed)
-    cow = pyhudi.create_table(folder / "cow", rows.schema, record_key="id", ordering="ts")
+    cow = pyhudi.create_table(
+        folder / "cow", rows.schema, record_key="id", ordering="ts", version=6
+    )
     cow.insert(rows)
     cow.savepoint("first")
     cow.upsert(changed)

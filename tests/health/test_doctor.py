@@ -258,8 +258,9 @@ def test_a_payload_class_that_a_downgrade_left_out_is_added(
 ) -> None:
     """As by Apache Hudi 1.2.0, from version 9; 0.15.0 then cannot read the logs."""
     made = pyhudi.create_table(
-        tmp_path, SCHEMA, record_key="id", ordering=ordering, table_type="mor", index="simple"
-    )
+        tmp_path, SCHEMA, record_key="id", ordering=ordering, table_type="mor", index="simple",
+        version=6,
+    )  # fmt: skip
     made.bulk_insert(rows(range(4), 1))
     made.upsert(rows(range(2), 2))
     before = made.scan().to_arrow()

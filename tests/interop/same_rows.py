@@ -2,8 +2,9 @@
 
     python -m tests.interop.same_rows TABLE...
 
-Each version reads each table by its metadata table and by listing, and checks the metadata table
-and its record index against the files.  A line a table; exit code 3 where they differ.
+Each release that knows the table's version reads it by its metadata table and by listing, and
+checks the metadata table and its record index against the files.  A line a table; exit code 3 where
+they differ.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import pyhudi
-from tests.support.apache_hudi import VERSIONS, ApacheHudi
+from tests.support.apache_hudi import VERSIONS, ApacheHudi, newest_table_version
 
 PROBLEMS = 3
 
@@ -49,6 +50,8 @@ def main() -> int:
         hudi = ApacheHudi(version)
         try:
             for path in paths:
+                if pyhudi.open_table(path).config.version > newest_table_version([hudi]):
+                    continue
                 found = differences(path, hudi)
                 problems += len(found)
                 print(*found or [f"Apache Hudi {version} and pyhudi agree on {path}"], sep="\n")

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark.sql.datasource", reason="needs PySpark 4")
 
 import pyhudi
-from tests.support.apache_hudi import ApacheHudi
+from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -41,6 +41,7 @@ class Guide:
             "hoodie.datasource.write.partitionpath.field": "city",
             "hoodie.datasource.write.table.type": kind,
             "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.write.table.version": str(newest_table_version([apache])),
         }
 
     def load(self, **options: str) -> Any:

@@ -122,7 +122,7 @@ class _Replying(MemoryFileSystem):
     def create(self, path: str, data: Bytes, *, durable: bool = True) -> bool:
         if not path.endswith(self.ending) or path.startswith(METADATA_TABLE):
             return super().create(path, data, durable=durable)
-        other = bytes(data).replace(b'"UPSERT"', b'"INSERT"')
+        other = bytes(data).replace(b"UPSERT", b"INSERT")
         assert other != bytes(data)
         super().create(path, other, durable=durable)
         raise StorageError("no reply", path=path)
