@@ -1,4 +1,4 @@
-"""HTML building blocks of reports: escaped text, numbers with units, tables.
+"""Building blocks of reports, in HTML and as text: escaped text, numbers with units, tables.
 
 Text comes from tables, which are untrusted: every cell is escaped, without control characters, and
 of bounded length.
@@ -106,6 +106,27 @@ def card_html(title: str, *contents: str, note: str = "") -> str:
     """The output of a notebook's cell: an escaped title, tables, and an escaped note."""
     foot = f'<p style="margin:.2em 0;opacity:.8">{escaped(note)}</p>' if note else ""
     return f'<div style="{_CARD}"><strong>{escaped(title)}</strong>{"".join(contents)}{foot}</div>'
+
+
+def facts_text(title: str, facts: Mapping[str, object]) -> str:
+    """A title, and below it a line for each name and value: the `repr` of a report."""
+    width = max(map(len, facts), default=0)
+    lines = []
+    for name, value in facts.items():
+        text = _UNPRINTABLE.sub("\ufffd", str(value)).replace("\n", " ")
+        shown = text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
+        lines.append(f"  {name:<{width}}  {shown}")
+    return "\n".join([title, *lines])
+
+
+def shown_facts(values: Mapping[str, Any], *, always: Iterable[str] = ()) -> dict[str, str]:
+    """Fields of a report that say something, as texts with their units: not None, 0, False or
+    empty, unless their name is in `always`."""
+    return {
+        name.replace("_", " "): value_text(name, value)
+        for name, value in values.items()
+        if name in always or value not in (None, 0, "", [], (), {})
+    }
 
 
 def value_text(name: str, value: Any) -> str:

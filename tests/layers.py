@@ -13,8 +13,8 @@ PICTURE = PACKAGE.parent / "docs" / "architecture.svg"
 LAYERS = (
     "errors",
     "_native",
-    "arrays environment markup near_names records reports",
-    "libraries",
+    "arrays environment markup near_names records",
+    "libraries reports",
     "observe",
     "filenames options",
     "layouts",

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.api.input_conversion import count_of, required_text, text_of
+from pyhudi.api.other_arguments import methods_lead_on
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.index.expression_build import ExpressionRequest
@@ -37,6 +38,7 @@ INDEX_KINDS: Final = (
 """Kinds of index that `TableIndex.create` builds."""
 
 
+@methods_lead_on
 class TableIndex:
     """The record index of one table.  Every call sees the current state of the table."""
 

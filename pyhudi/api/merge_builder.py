@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from pyhudi.api.other_arguments import methods_lead_on
 from pyhudi.api.other_names import MERGE, unknown_name
 from pyhudi.errors import UserError
 from pyhudi.read.sql.sql_filter import Filter
@@ -20,6 +21,7 @@ class Execute(Protocol):
     ) -> WriteReport: ...
 
 
+@methods_lead_on
 class TableMerge:
     """A merge that is being described; `execute` writes it as one commit.
 

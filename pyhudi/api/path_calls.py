@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.api.input_conversion import IndexName, ScanModeName, SchemaModeName, TableTypeName
+from pyhudi.api.other_arguments import leads_on
 from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.errors import TableNotFoundError
 from pyhudi.keygen.new_table_keys import PartitionBy
@@ -18,6 +19,7 @@ from pyhudi.read.time_travel import PointInTime
 from pyhudi.write.write_report import WriteReport
 
 
+@leads_on
 def upsert(
     path_or_table: str | os.PathLike[str] | Table,
     rows: Any,
@@ -71,6 +73,7 @@ def _with_schema(rows: Any) -> Any:
     return pa.RecordBatchReader.from_stream(rows)
 
 
+@leads_on
 def read(
     path: str | os.PathLike[str],
     columns: str | Sequence[str] | None = None,

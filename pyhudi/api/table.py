@@ -29,12 +29,14 @@ from pyhudi.api.input_conversion import (
     text_of,
 )
 from pyhudi.api.option_consistency import agreed, check_function, with_merge, with_version
+from pyhudi.api.other_arguments import leads_on, methods_lead_on
 from pyhudi.api.other_names import unknown_name
 from pyhudi.api.row_methods import RowVerbs
 from pyhudi.api.service_methods import ServiceVerbs
+from pyhudi.api.table_description import described
 from pyhudi.api.write_methods import WritingVerbs
 from pyhudi.engine import Engine, LocalEngine
-from pyhudi.errors import UserError
+from pyhudi.errors import PyhudiError, UserError
 from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis
 from pyhudi.health.repair import RepairReport, execute_repair
@@ -42,7 +44,7 @@ from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.keygen.key_values import key_texts, one_key_text
 from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
 from pyhudi.keygen.table_key_rule import rule_of
-from pyhudi.markup import card_html, facts_html
+from pyhudi.markup import card_html, facts_html, facts_text
 from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.operations.create import check_empty, create
 from pyhudi.options import Options, parse_options
@@ -68,6 +70,7 @@ from pyhudi.write.input.batch import Rows
 from pyhudi.write.table_creation import NewTable, config_of
 
 
+@leads_on
 def open_table(
     path: str | os.PathLike[str],
     *,
@@ -95,6 +98,7 @@ def _reopened(fs: FileSystem, options: Options, functions: PythonKeys | None) ->
     return Table(fs, options=options, engine=LocalEngine(), functions=functions)
 
 
+@leads_on
 def create_table(
     path: str | os.PathLike[str],
     schema: Any,
@@ -153,6 +157,7 @@ def create_table(
     return Table(fs, options=checked, engine=engine, functions=functions)
 
 
+@leads_on
 def doctor(
     path: str | os.PathLike[str],
     *,
@@ -163,6 +168,7 @@ def doctor(
     return examine(locate(path, storage_options=storage_options), quick=quick)
 
 
+@leads_on
 def repair(
     path: str | os.PathLike[str],
     *,
@@ -175,6 +181,7 @@ def repair(
     return execute_repair(fs, dry_run=dry_run, allow_loss=allow_loss)
 
 
+@methods_lead_on
 class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
     """A Hudi table.  Every call sees the current state; a Scan keeps the state it first saw."""
 
@@ -489,9 +496,15 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
             raise unknown_name("a Table", name, dir(type(self)), other_names.TABLE)
 
     def __repr__(self) -> str:
-        return f"Table({self._fs.url!r})"
+        try:
+            title, facts = read_current(self._state, self._described)
+        except (PyhudiError, OSError):  # damaged, deleted or out of reach
+            return f"{type(self).__name__}({self._fs.url!r})"
+        return facts_text(title, facts)
 
     def _repr_html_(self) -> str:
-        config = self.config
-        title = f"{config.name}: {config.table_type.value}, version {config.version}"
-        return card_html(title, facts_html({"path": self._fs.url})) + self.timeline._repr_html_()
+        title, facts = read_current(self._state, self._described)
+        return card_html(title, facts_html(facts)) + self.timeline._repr_html_()
+
+    def _described(self, state: TableState) -> tuple[str, dict[str, str]]:
+        return described(self._fs.url, state)

@@ -105,6 +105,9 @@ class Diagnosis:
             for f in self.findings
         )
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         heads = ("severity", "code", "path", "what", "why", "what to do")
         rows = [

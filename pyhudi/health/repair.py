@@ -14,7 +14,6 @@ and only files with names of this table are moved.  Repairs that lose rows or hi
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -40,6 +39,7 @@ from pyhudi.health.metadata_rebuild import DAMAGED, rebuild_metadata
 from pyhudi.health.quarantine import quarantine_files
 from pyhudi.health.replaced_groups import take_out_again
 from pyhudi.health.timeline_checks import sound_properties
+from pyhudi.markup import card_html, facts_text, plural, rows_html
 from pyhudi.merge.merge_choice import mode_properties
 from pyhudi.metadata.rebuild import finish_swap
 from pyhudi.operations.rollback_restore import end_cleans
@@ -95,13 +95,16 @@ class RepairReport:
             "notes": list(self.notes),
         }
 
+    def __repr__(self) -> str:
+        return facts_text(self._title(), {s.path: f"{s.repair.value}: {s.why}" for s in self.steps})
+
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(s.path)}</td><td>{html.escape(s.repair.value)}</td>"
-            f"<td>{html.escape(s.why)}</td></tr>"
-            for s in self.steps
-        )
-        return f"<b>{html.escape(self.path)}: {len(self.left)} left</b><table>{rows}</table>"
+        rows = [(s.path, s.repair.value, s.why) for s in self.steps]
+        return card_html(self._title(), rows_html(("path", "step", "why"), rows))
+
+    def _title(self) -> str:
+        steps, left = plural(len(self.steps), "step"), plural(len(self.left), "finding")
+        return f"{self.path}: {steps}{' planned' if self.dry_run else ''}, {left} left"
 
 
 def plan_repair(diagnosis: Diagnosis, *, allow_loss: bool = False) -> tuple[Step, ...]:

@@ -39,6 +39,7 @@ from pyhudi.metadata.file_stats.changes import RecordChanges, bloom_changes
 from pyhudi.metadata.file_stats.records import FileIndex
 from pyhudi.metadata.payloads import EXPRESSION_PREFIX
 from pyhudi.metadata.record_schema import records_of
+from pyhudi.near_names import columns_hint
 from pyhudi.options import ReadOptions
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import BEFORE_ALL_INSTANTS
@@ -95,7 +96,7 @@ def _new_expression(state: TableState, request: ExpressionRequest) -> Expression
     if request.column not in schema.names:
         raise UserError(
             "the table has no such column", column=request.column,
-            hint=f"it has {', '.join(schema.names)}",
+            hint=columns_hint([request.column], schema.names),
         )  # fmt: skip
     kind = schema.field(request.column).type
     if version < 2 and pt.is_temporal(kind) and index.is_ranged:

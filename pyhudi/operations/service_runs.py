@@ -326,6 +326,9 @@ class ServicesReport:
             for s in self.services
         )
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         rows = [
             (s.name, "due" if s.is_due else "not due", s.error or s.did or s.why)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.filenames import join
-from pyhudi.markup import card_html, facts_html
+from pyhudi.markup import card_html, facts_html, facts_text
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.sync.table_entries import as_url
@@ -44,6 +44,9 @@ class ManifestReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can represent."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        return facts_text("ManifestReport", self.to_dict())
 
     def _repr_html_(self) -> str:
         facts = {name: str(value) for name, value in self.to_dict().items()}

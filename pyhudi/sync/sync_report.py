@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyhudi.markup import card_html, facts_html
+from pyhudi.markup import card_html, facts_html, facts_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,10 @@ class SyncReport:
             ],
             "synced_instant": self.synced_instant,
         }
+
+    def __repr__(self) -> str:
+        title = f"Sync with {self.catalog}: {self.url}"
+        return facts_text(title, {e.table: _text(e) for e in self.entries})
 
     def _repr_html_(self) -> str:
         shown: Mapping[str, str] = {e.table: _text(e) for e in self.entries}

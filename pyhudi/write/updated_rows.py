@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import UserError
 from pyhudi.formats.nested_fields import root_of
+from pyhudi.near_names import columns_hint
 from pyhudi.read.scan_plan import ScanRequest, plan_scan
 from pyhudi.read.scan_tasks import ReadTask, read_task
 from pyhudi.read.sql.sql_filter import Filter, as_value
@@ -30,7 +31,7 @@ def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: Tabl
     if unknown:
         raise UserError(
             "the table has no such column", columns=", ".join(unknown),
-            hint=f"it has {', '.join(schema.names)}",
+            hint=columns_hint(unknown, schema.names),
         )  # fmt: skip
     fixed = {root_of(name) for name in (*config.record_key_fields, *config.partition_fields)}
     changed = sorted(fixed & values.keys())

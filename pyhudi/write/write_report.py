@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from pyhudi.markup import card_html, facts_html, value_text
+from pyhudi.markup import card_html, facts_html, facts_text, shown_facts
 
 SCHEMA_CHANGES: Final = ("column added to the table", "column type widened in the table")
 """How the notes about changes of the table's columns begin."""
 
+FAILED_SYNC: Final = "catalog sync with"
+"""How the note about a catalog that could not be synced after the commit begins."""
 
-@dataclass(frozen=True, slots=True, repr=False)
+
+@dataclass(frozen=True, slots=True)
 class WriteReport:
     """Counts of records, files and bytes; seconds per phase.  `repr` shows what is not empty.
 
@@ -80,16 +83,17 @@ class WriteReport:
         }
 
     def __repr__(self) -> str:
-        found: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        found |= {"seconds": round(sum(self.seconds.values()), 3) or {}, "index": "", "lookup": {}}
-        empty = WriteReport("")
-        shown = (f"{k}={value!r}" for k, value in found.items() if value != getattr(empty, k))
-        return f"WriteReport({', '.join(shown)})"
+        return facts_text(f"WriteReport: {self.operation}", self._shown())
 
     def _repr_html_(self) -> str:
-        shown = {
-            name.replace("_", " "): value_text(name, value)
-            for name, value in self.to_dict().items()
-            if value not in (None, 0, "", [], {}) and name != "operation"
-        }
-        return card_html(f"Write report: {self.operation}", facts_html(shown))
+        return card_html(f"Write report: {self.operation}", facts_html(self._shown()))
+
+    def _shown(self) -> dict[str, str]:
+        """What is not empty; details of the look-up are in `lookup`."""
+        values = {**self.to_dict(), "seconds": sum(self.seconds.values())}
+        if self.published:
+            del values["published"]
+        return shown_facts(
+            {n: v for n, v in values.items() if n not in ("operation", "lookup")},
+            always=("published",),
+        )

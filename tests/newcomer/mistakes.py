@@ -109,6 +109,13 @@ MISTAKES: dict[str, Call] = {
     "a name in camel case": lambda table: table.bulkInsert(ROWS),
     "a class of Delta Lake": lambda _: pyhudi.DeltaTable("trips"),
     "a function of Delta Lake": lambda _: pyhudi.write_deltalake("trips", ROWS),
+    "an argument of pandas": lambda _: new(partition_cols=["city"]),
+    "an argument of Delta Lake": lambda table: table.delete(predicate="fare > 1"),
+    "an argument of Spark": lambda _: pyhudi.upsert("new", ROWS, record_key="id", mode="append"),
+    "a misspelled argument": lambda table: table.upsert(ROWS, dryrun=True),
+    "a misspelled column of a merge": lambda table: (
+        table.merge(ROWS).when_matched_update(set={"fair": "source.fare"}).execute()
+    ),
     "as_of before the first commit": lambda table: table.scan(as_of="2001-01-01").to_arrow(),
     "as_of that is no time": lambda table: table.scan(as_of="yesterday").to_arrow(),
     "a copy-on-write service": lambda _: new().compact(),
@@ -166,7 +173,7 @@ def _answer(call: Call) -> str:
         pq.write_table(ROWS, "rows.parquet")
         try:
             return f"no error: {call(table)!r}"
-        except (PyhudiError, AttributeError) as error:
+        except (PyhudiError, AttributeError, TypeError) as error:
             return _stable(f"{type(error).__name__}: {error}")
     finally:
         os.chdir("..")

@@ -13,21 +13,26 @@ import pyhudi
 from pyhudi.write.write_report import WriteReport
 
 
-def test_the_repr_is_one_line_of_what_happened() -> None:
+def test_the_repr_is_a_table_of_what_happened() -> None:
     report = WriteReport(
         "upsert", "20260101000000000", inserted=3, files=1, seconds={"tag": 0.1, "write": 0.2},
         index="record: of the table", notes=("column added to the table: x",),
     )  # fmt: skip
-    assert repr(report) == (
-        "WriteReport(operation='upsert', instant='20260101000000000', inserted=3, files=1, "
-        "seconds=0.3, notes=('column added to the table: x',))"
-    )
+    assert repr(report).splitlines() == [
+        "WriteReport: upsert",
+        "  instant   20260101000000000",
+        "  inserted  3",
+        "  files     1",
+        "  seconds   300 ms",
+        "  index     record: of the table",
+        "  notes     column added to the table: x",
+    ]
 
 
 def test_the_repr_says_that_a_write_is_not_published(tmp_path: Path) -> None:
     rows = pa.table({"id": ["a"], "n": [1]})
     table = pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id")
-    assert "published=False" in repr(table.upsert(rows, publish=False))
+    assert "  published      False" in repr(table.upsert(rows, publish=False))
 
 
 def _columns(**columns: list[object]) -> pa.Table:

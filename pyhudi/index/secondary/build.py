@@ -36,6 +36,7 @@ from pyhudi.metadata.secondary_index.changes import combined
 from pyhudi.metadata.secondary_index.definition import PREFIX, SecondaryIndex, secondary_indexes
 from pyhudi.metadata.secondary_index.key_format import HashedPart, is_indexable
 from pyhudi.metadata.secondary_index.records import sorted_entries
+from pyhudi.near_names import columns_hint
 from pyhudi.options import ReadOptions
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState, load_state
@@ -93,7 +94,7 @@ def _new_index(state: TableState, request: SecondaryRequest) -> SecondaryIndex:
     if column not in schema.names:
         raise UserError(
             "the table has no such column", column=column,
-            hint=f"it has {', '.join(schema.names)}",
+            hint=columns_hint([column], schema.names),
         )  # fmt: skip
     if not is_indexable(schema.field(column).type):
         raise SchemaError(
