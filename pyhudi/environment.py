@@ -162,18 +162,38 @@ def _spark_problems(java: str | None, workers: str | None) -> list[str]:
         found.append("PySpark is installed, but Java is not: install Java 17, or set JAVA_HOME")
     elif int(java.removeprefix("1.").partition(".")[0]) < _JAVA_NEEDED:
         found.append(f"Java {java} is too old for Spark 4: install Java {_JAVA_NEEDED}")
-    if workers is not None:
-        release = _python_release(workers)
-        mine = f"{sys.version_info.major}.{sys.version_info.minor}"
-        if release is None:
-            found.append(f"PYSPARK_PYTHON is no Python interpreter: {workers}")
-        elif release != mine:
-            found.append(f"PYSPARK_PYTHON is Python {release}, this process is Python {mine}")
+    name, program = ("PYSPARK_PYTHON", workers) if workers else ("python3 on the PATH", "python3")
+    release = _output(program, "import sys; print('%d.%d' % sys.version_info[:2])")
+    mine = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if release is None:
+        found.append(f"{name} is no Python interpreter: {program}")
+    elif release != mine:
+        found.append(f"{name} is Python {release}, this process is Python {mine}")
+    elif (lacks := _output(program, _LACKS_OF_WORKERS)) != "":
+        found.append(
+            f"{name}, which Spark starts, cannot import {lacks or 'pyhudi'}: "
+            f"set PYSPARK_PYTHON={sys.executable}"
+        )
     return found
 
 
-def _python_release(program: str) -> str | None:
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+_LACKS_OF_WORKERS: Final = """
+from importlib import import_module
+from importlib.util import find_spec
+def lacks(name):
+    try:
+        import_module(name)
+    except ImportError as error:
+        return error.name or name
+found = [lacks("pyarrow"), lacks("pyhudi")]
+found += [] if find_spec("pyspark_pyhudi") else ["pyspark_pyhudi"]
+print(next(filter(None, found), ""))
+"""
+"""Prints the first module that workers need and cannot import; PySpark is on their path."""
+
+
+def _output(program: str, code: str) -> str | None:
+    """What a Python prints.  None: it failed."""
     try:
         done = subprocess.run(
             [program, "-c", code], capture_output=True, text=True, timeout=_JAVA_SECONDS

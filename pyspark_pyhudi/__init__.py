@@ -7,6 +7,7 @@ table is read or written.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -57,4 +58,12 @@ class DefaultSource(DataSource):
 
 
 def _module(name: str) -> Any:
-    return import_module(f"pyhudi.spark.source.{name}")
+    """A module of the implementation.  Raises UserError where this Python lacks a library."""
+    try:
+        return import_module(f"pyhudi.spark.source.{name}")
+    except ModuleNotFoundError as error:
+        raise UserError(
+            "the Python that Spark started lacks a library", library=error.name,
+            python=sys.executable,
+            hint="set PYSPARK_PYTHON to the Python of your program before the session starts",
+        ) from error  # fmt: skip

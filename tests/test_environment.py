@@ -55,6 +55,21 @@ def test_workers_with_another_python_are_a_problem(
     assert any("no Python interpreter" in problem for problem in examine_environment().problems)
 
 
+def test_workers_that_cannot_import_pyhudi_are_found_by_trying(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "python3"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')  # no site-packages
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    lacks = [p for p in examine_environment().problems if "cannot import pyarrow" in p]
+    assert lacks and "python3 on the PATH" in lacks[0]
+    assert f"set PYSPARK_PYTHON={sys.executable}" in lacks[0]
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert not [p for p in examine_environment().problems if "cannot import" in p]
+
+
 @pytest.mark.parametrize(
     ("release", "count"), [("3.5.4", 2), ("4.0.1", 3), ("4.1.0", 4), ("4.3.0.dev1", 4)]
 )

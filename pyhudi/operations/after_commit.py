@@ -1,16 +1,17 @@
 """After a commit: sync with catalogs, its event for lineage, and the HTTP callback.
 
-The commit has been made: a failure is reported in a note and in the log, never raised.  The next
-sync catches up, because the catalog states the last synced instant.  The callback has the message
-of Apache Hudi's.
+The commit has been made: a failure is reported in a note and in the log, and not raised here.  The
+next sync catches up, because the catalog states the last synced instant.  The callback has the
+message of Apache Hudi's.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import urllib.request
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pyhudi.errors import PyhudiError, StorageError
 from pyhudi.observe.events import observed
@@ -26,7 +27,9 @@ from pyhudi.table.properties import load_config
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import COMMITS, State
 from pyhudi.timeline.service_payloads import read_commit
-from pyhudi.write.write_report import WriteReport
+from pyhudi.write.write_report import FAILED_SYNC, WriteReport
+
+_LOG: Final = logging.getLogger("pyhudi")
 
 
 def sync_catalogs(fs: FileSystem, options: Options, report: WriteReport) -> WriteReport:
@@ -52,7 +55,15 @@ def _note(fs: FileSystem, options: Options, kind: CatalogKind | LineageKind, ins
                 )
             )
     except (PyhudiError, OSError, ValueError) as error:
-        return f"catalog sync with {kind.value} failed, the commit stands: {error}"
+        note = f"{_failed(kind)} failed, the commit stands: {error}"
+        _LOG.warning("%s; instant=%s", note, instant)
+        return note
+
+
+def _failed(kind: CatalogKind | LineageKind) -> str:
+    """OpenLineage only gets events: no query engine finds tables by them."""
+    name = "sending an event to" if kind is LineageKind.OPEN_LINEAGE else FAILED_SYNC
+    return f"{name} {kind.value}"
 
 
 def _synced(report: SyncReport) -> str:
@@ -73,6 +84,7 @@ def call_back(fs: FileSystem, options: CallbackOptions, report: WriteReport) -> 
     except (PyhudiError, OSError, ValueError) as error:
         reason = error.what if isinstance(error, PyhudiError) else str(error)
         note = f"the commit callback failed, the commit stands: {reason}"
+        _LOG.warning("%s; instant=%s", note, report.instant)
         return replace(report, notes=(*report.notes, note))
     return report
 

@@ -44,6 +44,7 @@ class CatalogOptions:
 
     hive_enabled: bool = False  # inline, after each commit
     enabled: bool = False  # likewise, in the catalogs of `kinds`
+    ignores_failures: bool = False  # a save on Spark raises no error of a sync after its commit
     kinds: tuple[CatalogKind | LineageKind, ...] = (CatalogKind.HIVE,)
     uri: str = "thrift://localhost:9083"
     database: str | None = None  # None: the table's database, else "default"

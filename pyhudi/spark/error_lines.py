@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pyhudi.errors import PyhudiError, StorageError
+
+_HIDDEN: Final = "SPARK_HIDE_TRACEBACK"
+"""With this variable PySpark 4.1 and newer sends the message of an error without its traceback."""
 
 
 @contextmanager
@@ -13,14 +19,24 @@ def line_first() -> Iterator[None]:
     """Print the message of a PyhudiError before its traceback: PySpark passes only the printed
     traceback of an error to the driver.  Also a decorator for functions that are not generators.
 
-    Python prints the cause of an error before the error itself, so the error is set as its own
-    cause, without a traceback.  PySpark clears causes, so the cause is a property of a subclass.
+    In a worker of PySpark, which ends with the error, the traceback is left out where PySpark can.
+    Elsewhere and in older releases, Python prints the cause of an error before the error itself, so
+    the error is set as its own cause, without a traceback.  PySpark clears causes, so the cause is
+    a property of a subclass.
     """
     try:
         yield
     except PyhudiError as error:
         error.__class__ = _with_line(type(error))
+        if in_worker():
+            os.environ[_HIDDEN] = "1"
         raise
+
+
+def in_worker() -> bool:
+    """Whether this process runs a module of PySpark, not a program of the user."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")
 
 
 _with_lines: dict[type[PyhudiError], type[PyhudiError]] = {}

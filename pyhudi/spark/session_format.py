@@ -99,8 +99,9 @@ class _Recorded:
             if text is not None:
                 self._given()[name.lower()] = text
 
-    def _is_ours(self) -> bool:
-        return str(self.__dict__.get("_pyhudi_format") or "").lower() == "pyhudi"
+    def _is_ours(self, format: str | None = None, *_: Any, **options: Any) -> bool:
+        name = options.get("format") or format or self.__dict__.get("_pyhudi_format")
+        return str(name or "").lower() == "pyhudi"
 
     def format(self, source: str) -> Any:
         self.__dict__["_pyhudi_format"] = source
@@ -177,6 +178,16 @@ class _Writer(_Recorded):
         self._record(options)
         save_frame(self._df, {**self._modes(), **self._at(path)})  # type: ignore[attr-defined]
 
+    def saveAsTable(self, name: str, *args: Any, **options: Any) -> None:
+        if self._is_ours(*args, **options):
+            raise _no_catalog_table("saveAsTable", name)
+        super().saveAsTable(name, *args, **options)  # type: ignore[misc]
+
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
+        if self._is_ours():
+            raise _no_catalog_table("insertInto", tableName)
+        super().insertInto(tableName, overwrite)  # type: ignore[misc]
+
     def _modes(self) -> dict[str, str]:
         """Options for the save mode and `partitionBy`; Spark's default mode is errorifexists."""
         mode = self.__dict__.get("_pyhudi_mode", "errorifexists")
@@ -193,6 +204,14 @@ class _Writer(_Recorded):
                 partition_by=by,
             )  # fmt: skip
         return {"savemode": mode, **({} if by is None else {_PARTITION_FIELD: by})}
+
+
+def _no_catalog_table(method: str, name: str) -> UserError:
+    return UserError(
+        f'{method} does not support format("pyhudi")', table=name,
+        reason="Spark's catalog keeps no tables of Python data sources",
+        hint="use .save(path), and pyhudi.spark.register_views(spark, {name: path}) for SQL",
+    )  # fmt: skip
 
 
 class _StreamWriter(_Recorded):

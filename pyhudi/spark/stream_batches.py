@@ -46,11 +46,12 @@ def foreach_batch(
         raise UserError("unknown operation", operation=operation, hint="use " + ", ".join(_VERBS))
 
     def write(frame: DataFrame, batch: int) -> None:
-        identifier = query or parse_options(options).stream.identifier or query_of(frame)
+        parsed = parse_options(options)
+        identifier = query or parsed.stream.identifier or query_of(frame)
         marked = {**(options or {}), **StreamBatch(identifier, batch).metadata}
         table = _table(frame, marked)
         changes = {} if operation == "delete" else {"schema_mode": "widen"}  # as Apache Hudi
-        logged(getattr(table, operation)(frame, **changes))
+        logged(getattr(table, operation)(frame, **changes), parsed)
 
     def _table(frame: DataFrame, marked: Mapping[str, Any]) -> SparkTable:
         spark = frame.sparkSession

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pyhudi.api.input_conversion import (
     selected_columns,
 )
 from pyhudi.api.option_consistency import agreed, check_function, with_merge
+from pyhudi.api.other_arguments import leads_on, methods_lead_on
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.formats.column_names import check_names
@@ -36,6 +38,7 @@ from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, without_meta
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, in_structs, is_frame, quoted, with_type, with_values
+from pyhudi.spark.fresh_views import View, register
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
 from pyhudi.spark.scan import SparkScanPlan, explain_scan, scan_frame
 from pyhudi.spark.types import arrow_schema_of, to_arrow, to_spark
@@ -46,6 +49,7 @@ from pyhudi.write.input.batch import Rows
 from pyhudi.write.write_report import WriteReport
 
 
+@leads_on
 def open_table(
     spark: SparkSession,
     path: str | os.PathLike[str],
@@ -68,6 +72,7 @@ def open_table(
     return SparkTable(spark, fs, options=parsed)
 
 
+@leads_on
 def create_table(
     spark: SparkSession,
     path: str | os.PathLike[str],
@@ -115,6 +120,7 @@ def create_table(
     return open_table(spark, path, options=options, storage_options=storage_options, merge=merge)
 
 
+@leads_on
 def upsert(
     frame: DataFrame,
     path: str | os.PathLike[str],
@@ -149,6 +155,7 @@ def upsert(
     return table.upsert(frame, dry_run=dry_run, schema_mode=schema_mode)
 
 
+@leads_on
 def read(
     spark: SparkSession,
     path: str | os.PathLike[str],
@@ -166,17 +173,21 @@ def read(
     return table.scan(columns, where, as_of=as_of, mode=mode, with_meta=with_meta)
 
 
+@leads_on
 def register_views(
     spark: SparkSession,
     views: Mapping[str, str | os.PathLike[str]],
     *,
+    fresh: bool = False,
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Make tables available to SQL of the session as temporary views: name -> path of the table.
 
     A view reads the snapshot of the call, without meta columns; a later call replaces it by the
-    newest.  Raises UserError for a name that is not an identifier, before any view is made.
+    newest.  fresh: `spark.sql` and `spark.table` of this session replace it first if the table has
+    a newer snapshot, so each query reads the newest; queries of other languages do not.
+    Raises UserError for a name that is not an identifier, before any view is made.
     """
     for name in views:
         if not isinstance(name, str) or not name.isidentifier():
@@ -184,14 +195,24 @@ def register_views(
                 "the name of a view must be an identifier", name=name,
                 hint="letters, digits and underscores, such as trips_2026",
             )  # fmt: skip
-    frames = {
-        name: read(spark, path, with_meta=False, options=options, storage_options=storage_options)
+    made = {
+        name: View(partial(_viewed, spark, path, options, storage_options))
         for name, path in views.items()
     }
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
+    register(spark, made, fresh=fresh)
 
 
+def _viewed(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, Any] | None,
+) -> tuple[str, Callable[[], DataFrame]]:
+    table = open_table(spark, path, options=options, storage_options=storage_options)
+    return table.position(), lambda: table.scan(with_meta=False)
+
+
+@methods_lead_on
 class SparkTable(api.Table):
     """A table whose methods take and return DataFrames.
 
@@ -349,9 +370,6 @@ class SparkTable(api.Table):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         scan = Scan(self._state, ScanRequest(), engine=LocalEngine())
         return scan.__arrow_c_stream__(requested_schema)
-
-    def __repr__(self) -> str:
-        return f"SparkTable({self._fs.url!r})"
 
 
 def _projected(frame: DataFrame, columns: str | Sequence[str] | None, with_meta: bool) -> DataFrame:

@@ -497,6 +497,9 @@ _PLACES = {
         "tests/sync/test_entries.py", _SYNC + "hive_sync.support_timestamp",
         _SYNC + "hive_sync.sync_comment", _SYNC + "hive_sync.auto_create_database",
     ),
+    "it takes a save on Spark": (
+        "tests/spark/test_failed_sync.py", _SYNC + "hive_sync.ignore_exceptions"
+    ),
     "it takes a service of AWS": (
         "tests/sync/test_glue.py", "hoodie.aws.glue.", _SYNC + "meta.sync.glue.",
     ),

@@ -222,3 +222,15 @@ def test_writers_inside_foreach_batch_are_enabled_too(enabled: Any, tmp_path: Pa
 def test_without_enable_errors_come_from_spark(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="TableNotFoundError"):
         spark.read.format("pyhudi").load(str(tmp_path / "nothing"))
+
+
+def test_tables_of_the_catalog_are_refused_with_what_to_write(enabled: Any, tmp_path: Path) -> None:
+    writer = some(enabled, 1).write.format("pyhudi").options(**KEYS).mode("append")
+    with pytest.raises(UserError, match=r"saveAsTable.*\.save\(path\).*register_views") as raised:
+        writer.option("path", str(tmp_path / "t")).saveAsTable("kept")
+    assert raised.value.facts["table"] == "kept"
+    with pytest.raises(UserError, match=r"saveAsTable"):
+        some(enabled, 1).write.saveAsTable("kept", format="pyhudi", mode="append")
+    with pytest.raises(UserError, match=r"insertInto.*\.save\(path\)"):
+        writer.insertInto("kept")
+    assert not (tmp_path / "t").exists() and not enabled.catalog.tableExists("kept")

@@ -66,3 +66,47 @@ def test_create_table_is_answered_with_what_spark_cannot_keep(spark: Any, tmp_pa
         spark.sql("select id from with_columns").collect()
     spark.sql("drop table with_columns")
     assert pyhudi.open_table(path).count() == 1
+
+
+def test_fresh_views_read_the_newest_snapshot_at_each_query(spark: Any, tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "a", "b")
+    hudi.register_views(spark, {"view_fresh": table.path}, fresh=True)
+    spark.sql("create or replace temporary view view_over as select max(id) m from view_fresh")
+    assert rows_of(spark, "select count(*) from view_fresh") == [(2,)]
+    table.upsert(pa.table({"id": ["c"], "n": [7], "more": [1.5]}), schema_mode="widen")
+    assert rows_of(spark, "select m from view_over") == [("c",)]
+    assert spark.table("view_fresh").columns == ["id", "n", "more"]
+    frame = spark.table("view_fresh")
+    table.delete(keys=["c"])
+    assert frame.count() == 3  # of a frame that was made before
+    assert spark.table("view_fresh").count() == 2
+
+
+def test_views_that_the_program_replaced_are_left_alone(spark: Any, tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "a", "b")
+    names = {"view_x": table.path, "view_y": table.path, "view_z": table.path}
+    hudi.register_views(spark, names, fresh=True)
+    spark.sql("create or replace temporary view view_x as select 1 as one")
+    spark.catalog.dropTempView("view_y")
+    hudi.register_views(spark, {"view_z": table.path})
+    table.delete(keys=["a"])
+    assert rows_of(spark, "select * from view_x") == [(1,)]
+    assert not spark.catalog.tableExists("view_y")
+    assert rows_of(spark, "select count(*) from view_z") == [(2,)]
+    assert not spark.newSession().catalog.tableExists("view_z")
+
+
+@pytest.mark.pyspark("4.0")
+def test_insert_into_a_view_of_the_data_source_upserts(spark: Any, tmp_path: Path) -> None:
+    path = made(tmp_path / "t", "a", "b").path
+    own = f"using pyhudi options (path '{path}', columns 'id,n')"
+    spark.sql(f"create temporary view view_own {own}")
+    spark.sql("insert into view_own values ('a', 7), ('c', 8)")
+    spark.sql(f"create temporary view view_all using pyhudi options (path '{path}')")
+    spark.sql("insert into view_all values (null, null, null, null, null, 'd', 9)")
+    rows = pyhudi.read(path, ["id", "n"]).to_arrow().to_pylist()
+    assert {row["id"]: row["n"] for row in rows} == {"a": 7, "b": 1, "c": 8, "d": 9}
+    assert len(pyhudi.open_table(path).timeline.commits) == 3
+    hudi.register_views(spark, {"view_frame": path})
+    with pytest.raises(Exception, match="UNSUPPORTED_INSERT"):
+        spark.sql("insert into view_frame values ('e', 1)")

@@ -31,7 +31,12 @@ _EXTRACTORS: Final = (
 ROWS: Final[tuple[Row, ...]] = (
     honoured(
         _HIVE + "enable", FLAG, "catalog.hive_enabled",
-        "sync after each commit; a failing catalog is a note in the report, never an error",
+        "sync after each commit; a failing catalog is a note in the report and a warning in the "
+        "log, and an error of the data source on Spark; the commit stands",
+    ),
+    honoured(
+        _HIVE + "ignore_exceptions", FLAG, "catalog.ignores_failures",
+        "the data source on Spark does not raise the error of a sync after a commit",
     ),
     honoured(
         "hoodie.datasource.meta.sync.enable", FLAG, "catalog.enabled",

@@ -61,7 +61,8 @@ class TableWriter(DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         fs = self.settings.fs
         try:
-            logged(save(fs, self.settings, input_of_batches(self.settings, self.schema, messages)))
+            rows = input_of_batches(self.settings, self.schema, messages)
+            logged(save(fs, self.settings, rows), self.settings.options)
         finally:
             fs.delete_folder(self.folder)
 

@@ -53,7 +53,7 @@ def save_frame(frame: DataFrame, options: Mapping[str, str]) -> WriteReport:
     request = save_request(options, overwrite=False)
     check(request, to_arrow(frame.schema))
     report = _saved(frame, request)
-    logged(report)
+    logged(report, request.options)
     return report
 
 
@@ -74,7 +74,7 @@ def batch_function(
         identifier = request.options.stream.identifier or query_of(frame)
         marks = StreamBatch(identifier, number).metadata
         mine = replace(request, hoodie={**request.hoodie, **marks})
-        logged(attempted(lambda: _saved(frame, mine), mine.options.stream))
+        logged(attempted(lambda: _saved(frame, mine), mine.options.stream), mine.options)
 
     return write
 

@@ -83,7 +83,7 @@ class TableSink(DataSourceStreamArrowWriter):
         try:
             rows = input_of_batches(self.settings, self.schema, parts)
             mine = replace(self.settings, hoodie={**self.settings.hoodie, **batch.metadata})
-            logged(attempted(lambda: save(fs, mine, rows), mine.options.stream))
+            logged(attempted(lambda: save(fs, mine, rows), mine.options.stream), mine.options)
         finally:
             remove_staged(fs, parts[0].identifier, until=max(part.folder for part in parts))
 

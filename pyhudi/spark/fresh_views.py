@@ -1,0 +1,105 @@
+"""Temporary views of tables, and views that read the newest snapshot at each query.
+
+A temporary view of Spark keeps the plan of its DataFrame, and with it a snapshot.  Before a query
+by `SparkSession.sql` or `SparkSession.table`, fresh views of its session whose table has a newer
+snapshot are made again.  Both methods are replaced once in a process; the property
+`spark.pyhudi.freshViews` of a session names its views, so other sessions go to PySpark unchanged.
+A view that the program dropped or replaced is no longer looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+_NAMED: Final = "spark.pyhudi.freshViews"
+_LOCK: Final = threading.RLock()
+_METHODS: Final = ("sql", "table")
+_originals: dict[tuple[type, str], Callable[..., Any]] = {}
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a view reads.  newest: the position of the table now, and the frame of that snapshot."""
+
+    newest: Callable[[], tuple[str, Callable[[], DataFrame]]]
+
+
+@dataclass(slots=True)
+class _Shown:
+    """A fresh view as it was made last."""
+
+    name: str
+    view: View
+    position: str
+    frame: DataFrame
+
+
+_shown: dict[str, _Shown] = {}
+"""By number, which the property of the session lists."""
+
+
+def register(spark: SparkSession, views: Mapping[str, View], *, fresh: bool) -> None:
+    """Make or replace temporary views.  All tables are opened before the first view is made."""
+    found = {name: view.newest() for name, view in views.items()}
+    frames = {name: make() for name, (_, make) in found.items()}
+    with _LOCK:
+        numbers = [n for n in _numbers_of(spark) if _shown[n].name not in views]
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+            if fresh:
+                numbers.append(str(next(_numbers)))
+                _shown[numbers[-1]] = _Shown(name, views[name], found[name][0], frame)
+        if fresh:
+            _replace_methods(type(spark))
+        if fresh or _numbers_of(spark):
+            spark.conf.set(_NAMED, ",".join(numbers))
+
+
+def _numbers_of(spark: SparkSession) -> list[str]:
+    named = spark.conf.get(_NAMED, None) or ""
+    return [number for number in named.split(",") if number in _shown]
+
+
+def _replace_methods(owner: type) -> None:
+    for name in _METHODS:
+        if (owner, name) not in _originals:
+            original = getattr(owner, name)
+            _originals[owner, name] = original
+            setattr(owner, name, _after_refresh(original))
+
+
+def _after_refresh(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: SparkSession, *arguments: Any, **named: Any) -> Any:
+        with _LOCK:
+            retained = [n for n in _numbers_of(self) if _refresh(self, _shown[n])]
+            if retained != _numbers_of(self):
+                self.conf.set(_NAMED, ",".join(retained))
+        return original(self, *arguments, **named)
+
+    return call
+
+
+def _refresh(spark: SparkSession, shown: _Shown) -> bool:
+    """Make a view again if its table has a newer snapshot.  False: it is another view now."""
+    position, make = shown.view.newest()
+    if position == shown.position:
+        return True
+    try:
+        current = _originals[type(spark), "table"](spark, shown.name)
+        if not current.sameSemantics(shown.frame):
+            return False
+    except AnalysisException:  # dropped
+        return False
+    shown.frame, shown.position = make(), position
+    shown.frame.createOrReplaceTempView(shown.name)
+    return True
