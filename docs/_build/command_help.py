@@ -13,6 +13,7 @@ import click
 
 from pyhudi.cli.app import commands
 from pyhudi.cli.command import EXIT_CODES
+from pyhudi.cli.help import CommandWithHelp
 
 SHAPES = Path(__file__).parents[2] / "tests" / "golden" / "cli_json.json"
 WIDTH = 100
@@ -45,6 +46,8 @@ def help_of(name: Name, command: click.Command) -> str:
     context = click.Context(
         command, info_name=name[-1], parent=parent, terminal_width=WIDTH, max_content_width=WIDTH
     )
+    if isinstance(command, CommandWithHelp):
+        return command.full_help(context) + "\n"
     return command.get_help(context) + "\n"
 
 

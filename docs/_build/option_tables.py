@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pyhudi.options.meanings import meaning_of
 from pyhudi.options.option_row import Fate, Row
 from pyhudi.options.registry import AREAS
 
@@ -38,8 +39,8 @@ def _lines(row: Row) -> Iterator[str]:
     facts = []
     if row.value is not None:
         facts.append(row.value.allowed)
-    if row.note:
-        facts.append(row.note)
+    if meaning := meaning_of(row):
+        facts.append(meaning.removesuffix("."))
     if row.use:
         facts.append(f"instead: {row.use}")
     if row.harmless:

@@ -18,6 +18,7 @@ import click
 import pyarrow as pa
 
 import pyhudi
+from pyhudi.cli.help import CommandWithHelp
 from pyhudi.cli.output import show
 from pyhudi.cli.progress import ProgressEngine
 from pyhudi.cli.values import Settings, properties_file, setting
@@ -143,7 +144,7 @@ def command(
     changes: bool = False,
     is_dangerous: bool = False,
     prints_rows: bool = False,
-    kind: type[click.Command] = click.Command,
+    kind: type[CommandWithHelp] = CommandWithHelp,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """A command of each group, made from a function of a Call and of its click parameters.
 
@@ -253,7 +254,8 @@ def _print(answer: Answer, as_json: bool) -> ExitCode:
     if answer.text is not None and not as_json:
         click.echo(answer.text)
     else:
-        show(_plain(answer.value), as_json=as_json, title=answer.title)
+        are_rows = isinstance(answer.value, pa.Table)
+        show(_plain(answer.value), as_json=as_json, title=answer.title, are_rows=are_rows)
     return answer.code
 
 

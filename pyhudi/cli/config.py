@@ -10,6 +10,7 @@ import click
 from pyhudi.cli.command import Answer, Call, ExitCode, Target, command
 from pyhudi.environment import examine_environment
 from pyhudi.options.default_values import default_here, hudi_defaults
+from pyhudi.options.meanings import meaning_of
 from pyhudi.options.option_row import Fate, Row
 from pyhudi.options.parse import unknown_option
 from pyhudi.options.registry import AREAS, BY_NAME
@@ -49,10 +50,11 @@ def config_explain(call: Call, option_name: str, table_path: str | None) -> Any:
 def _facts(row: Row) -> dict[str, Any]:
     return {
         "name": row.name,
+        "meaning": meaning_of(row),
         "other_names": list(row.aliases),
         "support": _SUPPORT[row.fate],
         "values": row.value.allowed if row.value else None,
-        "note": row.note or None,
+        "note": (row.note if row.note != meaning_of(row) else "") or None,
         "instead": row.use or None,
         **_defaults(row),
     }

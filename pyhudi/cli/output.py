@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -64,8 +64,11 @@ def one_line(value: str) -> str:
     return " ".join(value.split())
 
 
-def show(value: Any, *, as_json: bool, title: str = "") -> None:
-    """Print a mapping, or a list of mappings with the same keys."""
+def show(value: Any, *, as_json: bool, title: str = "", are_rows: bool = False) -> None:
+    """Print a mapping, or a list of mappings with the same keys.
+
+    are_rows: the keys are names of columns, which are printed as they are.
+    """
     if as_json:
         print_json(value)
         return
@@ -73,7 +76,7 @@ def show(value: Any, *, as_json: bool, title: str = "") -> None:
     if isinstance(value, Mapping):
         console.print(_facts(value, title))
     else:
-        console.print(_rows(list(value), title))
+        console.print(_rows(list(value), title, str if are_rows else spaced))
 
 
 def output_console() -> Console:
@@ -112,10 +115,10 @@ def _facts(facts: Mapping[str, Any], title: str) -> Table:
     return table
 
 
-def _rows(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+def _rows(rows: Sequence[Mapping[str, Any]], title: str, heading: Callable[[str], str]) -> Table:
     table = Table(title=Text(title) if title else None)
     for name in rows[0] if rows else ("no entries",):
-        table.add_column(Text(spaced(name)), overflow="fold")
+        table.add_column(Text(heading(name)), overflow="fold")
     for row in rows:
         table.add_row(*(Text(text(value)) for value in row.values()))
     return table
@@ -123,7 +126,7 @@ def _rows(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
 
 def spaced(name: str) -> str:
     """A name of a JSON field as the heading of a table."""
-    return str(name) if str(name).startswith("_") else str(name).replace("_", " ")
+    return str(name).replace("_", " ")
 
 
 def text(value: Any) -> str:

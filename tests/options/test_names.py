@@ -11,6 +11,7 @@ import pytest
 
 from pyhudi.errors import OptionError
 from pyhudi.options import parse_options
+from pyhudi.options.meanings import meaning_of
 from pyhudi.options.option_row import Fate
 from pyhudi.options.registry import AREAS, BY_NAME
 from pyhudi.options.settings import Options
@@ -64,6 +65,11 @@ def test_a_row_says_what_its_fate_needs(row) -> None:
             target = getattr(target, part)  # raises where the field is gone
     for text in row.harmless:
         assert parse_options({row.name: text}) == Options()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_option_has_a_meaning(row) -> None:
+    assert len(meaning_of(row)) > 10
 
 
 def test_an_unknown_name_says_which_one_was_meant() -> None:

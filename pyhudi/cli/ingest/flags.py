@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from pyhudi.cli.help import CommandWithHelp
 from pyhudi.cli.values import COUNT, Decorator, name_of, setting
 from pyhudi.errors import OptionError
 from pyhudi.ingest.streamer.properties import read_properties
@@ -44,7 +45,7 @@ _SAME: Final = {"--source-ordering-fields": "--source-ordering-field",
                 "--target-path": "--target-base-path"}  # fmt: skip
 
 
-class StreamerCommand(click.Command):
+class StreamerCommand(CommandWithHelp):
     """A command that also answers the flags of Apache Hudi's streamer that it does not have."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
