@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from pyhudi.engine import LOCAL, Engine
 from pyhudi.errors import (
@@ -20,7 +21,7 @@ from pyhudi.health.data_files import (
     check_paths,
     check_present,
 )
-from pyhudi.health.findings import Diagnosis, Finding, Severity, in_order
+from pyhudi.health.findings import Diagnosis, Finding, RepairAction, Severity, in_order
 from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_verify import check_metadata
 from pyhudi.health.orphans import check_leftovers, check_pending
@@ -36,6 +37,7 @@ from pyhudi.metadata.writer import check_version
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.table.timeline_facts import check_not_bootstrapped, check_readable
+from pyhudi.timeline.instant import Action, State
 
 Check = Callable[[TableInventory], Iterator[Finding]]
 
@@ -98,12 +100,25 @@ def _examined(
     )
     if not quick:
         findings += _found(check_nan, inventory)
+    if restoring := inventory.timeline.where({Action.RESTORE}, State.REQUESTED, State.INFLIGHT):
+        findings = [_until_restored(f, restoring.instants[0].time) for f in findings]
     checked = (
         ("instants", len(inventory.timeline)),
         ("partitions", len(inventory.files)),
         ("data files", len(inventory.data_files)),
     )
     return Diagnosis(inventory.fs.url, in_order(findings), checked)
+
+
+def _until_restored(finding: Finding, restore: str) -> Finding:
+    """A finding about the metadata table, which a restore changes after the files: no damage while
+    the restore is pending."""
+    if finding.repair is not RepairAction.METADATA or not finding.code.startswith("metadata"):
+        return finding
+    return replace(
+        finding, severity=Severity.INFO, why=f"the restore {restore} is not completed yet",
+        advice="no action needed: the restore brings the metadata table up to date", repair=None,
+    )  # fmt: skip
 
 
 def check_is_table(fs: FileSystem) -> None:

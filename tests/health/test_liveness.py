@@ -24,8 +24,8 @@ from pyhudi.options import Options, parse_options
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.locks.table_lock import TableLock
 from pyhudi.table.properties import TableType
-from tests.crash.torn import OPTIONS, SCHEMA, copy_of, died, rows, table
-from tests.support.filesystems import Steps, TracingFileSystem
+from tests.crash.torn import OPTIONS, SCHEMA, copy_of, died, opened, rows, table
+from tests.support.filesystems import Steps, TracingFileSystem, every_stop
 
 WITHOUT_LOCK = OPTIONS | {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
 
@@ -93,10 +93,7 @@ def test_a_table_in_normal_operation_is_healthy_at_each_step(name: str, kind: Ta
     def look() -> None:
         found = examine(fs, quick=True)
         codes.update(f.code for f in found.findings)
-        names = {f.code for f in found.problems}
-        if name == "restore":  # files and metadata table disagree until its end
-            names &= {"pending-write", "pending-service"}
-        assert not names, [str(f) for f in found.problems]
+        assert not found.problems, [str(f) for f in found.problems]
         reported = Table(fs, options=options, engine=LocalEngine(1)).services.run(dry_run=True)
         assert not next(s for s in reported.services if s.name == "rollback").is_due
 
@@ -106,6 +103,19 @@ def test_a_table_in_normal_operation_is_healthy_at_each_step(name: str, kind: Ta
         assert "running-write" in codes
     if name in ("rollback", "restore"):
         assert "running-service" in codes
+
+
+def test_what_a_crashed_restore_left_is_pending_and_no_damage() -> None:
+    fs = copy_of(table(TableType.COPY_ON_WRITE, 9))
+    made = opened(fs)
+    saved = made.savepoint("now")
+    made.upsert(rows(range(4), 9))
+    explained = set()
+    for stop in every_stop(fs, lambda at: opened(at).restore(saved.instant)):
+        found = examine(stop.fs, quick=True)
+        assert {f.code for f in found.problems} <= {"pending-service", "pending-write"}, stop
+        explained |= {f.code for f in found.findings if "the restore" in f.why}
+    assert "metadata-files" in explained
 
 
 def test_crashed_and_running_writers_are_different_findings() -> None:
