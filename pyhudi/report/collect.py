@@ -22,8 +22,11 @@ from pyhudi.health.findings import Diagnosis, RepairAction
 from pyhudi.health.inventory import FixedListing, TableInventory
 from pyhudi.operations.service_runs import Service, services_due
 from pyhudi.options import Options
+from pyhudi.read.row_count import cheap_row_count
 from pyhudi.read.table_snapshot import TableState, load_state
+from pyhudi.records import without_meta
 from pyhudi.report.facts import (
+    COLUMNS_MAX,
     Part,
     ReportFacts,
     TableFacts,
@@ -42,6 +45,9 @@ CHECKED_PARTITIONS_MAX: Final = 500
 CHECKED_FILES_MAX: Final = 5_000
 """The doctor reads every instant, lists every partition and opens every file: a report includes its
 findings up to these numbers."""
+
+_COUNTED: Final = 64
+"""Files whose footers are read for the number of rows."""
 
 _T = TypeVar("_T")
 
@@ -68,7 +74,20 @@ def collect_facts(
     except (CorruptFileError, FileMissingError) as broken:
         return _unreadable(fs, made_at, broken, engine)
     facts = ReportFacts(_table_facts(fs, config), made_at)
+    facts = replace(facts, table=_with_columns(facts.table, state))
     return _with_parts(facts, state, options, engine)
+
+
+def _with_columns(table: TableFacts, state: TableState) -> TableFacts:
+    """The table with its columns and rows; as it is where they cannot be read."""
+    try:
+        schema = without_meta(state.schema())
+        is_moderate = len(state.timeline) <= CHECKED_INSTANTS_MAX
+        rows = cheap_row_count(state, files_max=_COUNTED) if is_moderate else None
+    except (PyhudiError, OSError):  # the findings say why
+        return table
+    columns = tuple((field.name, str(field.type)) for field in schema)
+    return replace(table, columns=columns[:COLUMNS_MAX], column_count=len(columns), rows=rows)
 
 
 def _with_parts(

@@ -20,6 +20,8 @@ RUNS_MAX: Final = 20
 TOP: Final = 20
 """Partitions, file groups and buckets in a table of the page."""
 FINDINGS_MAX: Final = 50
+COLUMNS_MAX: Final = 200
+"""Columns of the table on the page."""
 BINS: Final = 96
 """Columns of the timeline chart."""
 
@@ -37,7 +39,8 @@ Part: TypeAlias = _T | Unavailable
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """Identity of the table.  zone: of its instants."""
+    """Identity of the table.  zone: of its instants.  columns: names and types, of the newest
+    snapshot.  rows: None where counting them takes more than some footers."""
 
     name: str
     url: str
@@ -48,6 +51,9 @@ class TableFacts:
     ordering: tuple[str, ...] = ()
     merge_mode: str = ""
     zone: str = "UTC"
+    columns: tuple[tuple[str, str], ...] = ()
+    column_count: int = 0
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 """A browser loads nothing, and runs nothing."""
 
 SECTIONS: Final[tuple[tuple[str, str, Callable[[ReportFacts], str]], ...]] = (
+    ("columns", "Columns", lambda facts: storage.columns(facts.table)),
     ("timeline", "Timeline", lambda facts: history.timeline(facts.timeline)),
     ("writes", "Writes", lambda facts: history.writes(facts.writes)),
     ("files", "File sizes", lambda facts: storage.files(facts.files)),
@@ -80,7 +81,10 @@ def _head(table: TableFacts) -> str:
 
 def _tiles(facts: ReportFacts) -> Iterable[_Tile]:
     yield from _care_tiles(facts)
-    files, logs, writes = facts.files, facts.logs, facts.writes
+    files, logs, writes, rows = facts.files, facts.logs, facts.writes, facts.table.rows
+    if facts.table.columns:
+        detail = plural(facts.table.column_count, "column")
+        yield _Tile("Rows", "Not counted" if rows is None else count_text(rows), detail)
     if not isinstance(files, Unavailable):
         groups = plural(files.file_groups, "file group")
         yield _Tile("Newest snapshot", bytes_text(files.size), groups)

@@ -70,7 +70,7 @@ table{border-collapse:collapse;width:100%;font-size:.875rem}
 caption{text-align:left;font-size:.9rem;padding-bottom:.25rem}
 th,td{text-align:left;vertical-align:top;padding:.35rem 1rem .35rem 0;
 border-bottom:1px solid var(--line)}
-th{font-weight:600}tbody th{font-weight:400;overflow-wrap:anywhere;min-width:6rem;max-width:26rem}
+th{font-weight:600}tbody th{font-weight:400;overflow-wrap:break-word;min-width:6rem;max-width:26rem}
 thead th{white-space:nowrap;border-bottom-color:var(--muted)}
 td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 td:last-child,th:last-child{padding-right:0}

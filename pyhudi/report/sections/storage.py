@@ -10,9 +10,28 @@ from pyhudi.report.facts import (
     Part,
     SizeFacts,
     SizeRange,
+    TableFacts,
     Unavailable,
 )
 from pyhudi.report.sections.states import empty, lead, note, unavailable
+
+
+def columns(facts: TableFacts) -> str:
+    """Names and types of the columns, and what each is used for."""
+    if not facts.columns:
+        return empty("The table has no columns that can be read.")
+    used = [
+        (facts.record_key, "record key"),
+        (facts.partitioned_by, "partition"),
+        (facts.ordering, "ordering"),
+    ]
+    rows = [
+        (code(name), kind, ", ".join(use for names, use in used if name in names))
+        for name, kind in facts.columns
+    ]
+    left = facts.column_count - len(rows)
+    more = f"{plural(left, 'more column')} not shown." if left > 0 else ""
+    return table("Columns of the newest snapshot", ("column", "type", "used as"), rows, note=more)
 
 
 def files(facts: Part[SizeFacts]) -> str:
