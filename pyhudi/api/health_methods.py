@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from threading import TIMEOUT_MAX
-from typing import Self
+from typing import Any, Self
 
+from pyhudi.api.other_arguments import methods_lead_on
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
 from pyhudi.health.doctor import examine
@@ -16,6 +18,8 @@ from pyhudi.health.inventory import TableInventory
 from pyhudi.health.metadata_rebuild import check_rebuildable, rebuild_metadata
 from pyhudi.health.metadata_verify import check_metadata
 from pyhudi.health.repair import RepairReport, execute_repair
+from pyhudi.health.table_copy import CopyReport, copy_table
+from pyhudi.observe.gauge import Gauge
 from pyhudi.operations.service_runs import (
     BackgroundServices,
     PendingServices,
@@ -26,8 +30,11 @@ from pyhudi.operations.service_runs import (
     run_enabled,
 )
 from pyhudi.options import Options
+from pyhudi.read.time_travel import PointInTime
+from pyhudi.report.gauges import table_gauges
 from pyhudi.report.table_report import TableReport, table_report
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import load_config
 from pyhudi.transaction.begin import table_lock
 from pyhudi.transaction.deferred_publish import check_none_deferred
@@ -62,6 +69,40 @@ class CareVerbs:
             allow_loss=allow_loss,
         )  # fmt: skip
 
+    def copy(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        as_of: PointInTime | None = None,
+        dry_run: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> CopyReport:
+        """Copy a snapshot of the table with its timeline to an empty place, on any store.
+
+        as_of: as for `scan`; None: the newest.  storage_options: of the copy.  Writers go on:
+        the snapshot is pinned, and the lock is held only while the timeline is read.  A copy that
+        was stopped is continued by the same call.  The copy has the snapshot's files, not those
+        of older ones: reads before it raise SnapshotExpiredError.  Savepoints are not copied.
+        Raises UserError for a place that is not empty, UnsupportedTableError for bootstrapped
+        tables and those with an external index, SnapshotExpiredError.
+
+        >>> copy = trips.copy("memory://copy-of-trips")
+        >>> pyhudi.open_table("memory://copy-of-trips").count()
+        2
+        """
+        target = locate(path, storage_options=storage_options)
+        return copy_table(
+            self._fs, target, self._options, self._engine, as_of=as_of, dry_run=dry_run
+        )
+
+    def gauges(self) -> tuple[Gauge, ...]:
+        """The state of the table for monitoring: age of the newest commit, pending instants, logs,
+        small files, services that are due, findings; docs/observability.md lists them.
+
+        Cost as for `report`.  Takes no lock and changes nothing.
+        """
+        return table_gauges(self._fs, self._options, self._engine)
+
     def report(self) -> TableReport:
         """The state of the table as one self-contained HTML page: timeline, writes, file sizes,
         logs, index, overlap, findings, services that are due, cleaning.
@@ -90,6 +131,7 @@ class CareVerbs:
         return TableServices(self._fs, self._options, self._engine)
 
 
+@methods_lead_on
 class TableServices:
     """The services of one table."""
 

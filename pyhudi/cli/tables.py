@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from pyhudi.cli.command import Answer, Call, command
-from pyhudi.cli.values import limit_option
+from pyhudi.cli.values import Settings, limit_option, setting
+from pyhudi.observe.gauge import gauge_text
 from pyhudi.table.file_group_view import FileSlice
 
 
@@ -43,6 +45,28 @@ def table_info(call: Call) -> Any:
         "pending": [str(i) for i in opened.timeline.pending],
     }
     return Answer(facts, config.name)
+
+
+@command("gauges", table, example="table gauges trips > /var/lib/node_exporter/trips.prom")
+def table_gauges(call: Call) -> Any:
+    """Show age, pending instants, logs, small files and due services, as text for Prometheus."""
+    found = call.table.gauges()
+    return Answer([asdict(gauge) for gauge in found], text=gauge_text(found).rstrip("\n"))
+
+
+@command("copy", table, example="table copy trips s3://backup/trips", changes=True)
+@click.argument("target")
+@click.option("--as-of", help="An instant or a time: copy the snapshot at that time.")
+@click.option("--to-storage", multiple=True, type=setting, metavar="KEY=VALUE",
+              help="An option of the store of TARGET; may be repeated.")  # fmt: skip
+def table_copy(call: Call, target: str, as_of: str | None, to_storage: Settings) -> Any:
+    """Copy a snapshot with its timeline to the empty place TARGET, and verify the copy.
+
+    Writers go on. The same command continues a copy that was stopped.
+    """
+    return call.table.copy(
+        target, as_of=as_of, dry_run=call.dry_run, storage_options=dict(to_storage)
+    )
 
 
 @command("schema", table, example="table schema trips")

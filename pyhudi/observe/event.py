@@ -7,14 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "pyhudi_operations": ("Operations by outcome", ("event", "operation", "outcome")),
-    "pyhudi_rows": ("Rows of writes and look-ups", ("event", "operation", "kind")),
-    "pyhudi_bytes": ("Bytes written to files, or moved by requests", ("event", "operation")),
-    "pyhudi_conflicts": ("Attempts of writes that a concurrent change ended", ("operation",)),
+    "pyhudi_operations": ("Operations by outcome", ("table", "event", "operation", "outcome")),
+    "pyhudi_rows": ("Rows of writes and look-ups", ("table", "event", "operation", "kind")),
+    "pyhudi_bytes": (
+        "Bytes written, or moved by requests",
+        ("table", "event", "operation"),
+    ),
+    "pyhudi_conflicts": (
+        "Attempts that a concurrent change ended",
+        ("table", "operation"),
+    ),
 }
 """Name of a counter -> its description and labels.  Names end with `_total` in Prometheus."""
 
-SECONDS: Final = ("pyhudi_seconds", "Duration of operations", ("event", "operation"))
+SECONDS: Final = ("pyhudi_seconds", "Duration of operations", ("table", "event", "operation"))
 """Name, description and labels of the histogram of durations."""
 
 _ROWS: Final = ("inserted", "updated", "deleted", "unchanged", "missing_keys", "rows")
@@ -39,8 +45,7 @@ class Event:
 
 def measured(event: Event) -> Iterator[tuple[str, float, dict[str, str]]]:
     """Counter, increment and labels, for all counters that an event changes."""
-    operation = str(event.facts.get("operation", event.name))
-    labels = {"event": event.name, "operation": operation}
+    labels = labels_of(event)
     outcome = event.error or "success"
     yield "pyhudi_operations", 1, labels | {"outcome": outcome}
     for kind in _ROWS:
@@ -50,9 +55,17 @@ def measured(event: Event) -> Iterator[tuple[str, float, dict[str, str]]]:
         if count := event.facts.get(name):
             yield "pyhudi_bytes", count, labels
     if count := event.facts.get("conflicts"):
-        yield "pyhudi_conflicts", count, {"operation": operation}
+        yield (
+            "pyhudi_conflicts",
+            count,
+            {name: text for name, text in labels.items() if name != "event"},
+        )
 
 
 def labels_of(event: Event) -> dict[str, str]:
-    """Labels of the duration of an event."""
-    return {"event": event.name, "operation": str(event.facts.get("operation", event.name))}
+    """Labels of the duration of an event.  table: its path or URL; empty where none is known."""
+    return {
+        "table": str(event.facts.get("table", "")),
+        "event": event.name,
+        "operation": str(event.facts.get("operation", event.name)),
+    }

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -24,6 +25,9 @@ _QUIET: Final = frozenset({"request", "phase"})
 # Python writes warnings to standard error where no logger has a handler
 logging.getLogger("pyhudi").addHandler(logging.NullHandler())
 
+
+_TABLE: Final[ContextVar[str]] = ContextVar("table", default="")
+"""The table of the event that is under way in this thread."""
 
 EventReceiver = Callable[[Event], None]
 
@@ -95,9 +99,11 @@ def emit(event: Event) -> None:
 @contextmanager
 def observed(name: str, **facts: Any) -> Iterator[dict[str, Any]]:
     """Emit an event when the block ends.  The block adds facts to the yielded dict; an error of the
-    block is part of the event."""
+    block is part of the event.  Events within it that name no table get its table."""
     if not receivers.is_ready:
         receivers.find()
+    named = facts.setdefault("table", _TABLE.get()) if _TABLE.get() else facts.get("table")
+    token = _TABLE.set(str(named or ""))
     tracer = receivers.tracer
     began, clock = time.time(), time.monotonic()
     error: str | None = None
@@ -108,16 +114,20 @@ def observed(name: str, **facts: Any) -> Iterator[dict[str, Any]]:
             error = type(failed).__name__
             raise
         finally:
+            _TABLE.reset(token)
             emit(Event(name, began, time.monotonic() - clock, facts, error))
 
 
 def reported(name: str, operation: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Decorator: each call is an event with the plain values of its report."""
+    """Decorator: each call is an event with the plain values of its report, and with the URL of the
+    file system that is its first argument as the table."""
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @wraps(function)
         def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            with observed(name, operation=operation) as facts:
+            url = getattr(args[0], "url", None) if args else None
+            known = {} if url is None else {"table": url}
+            with observed(name, operation=operation, **known) as facts:
                 report = function(*args, **kwargs)
                 facts.update(plain_facts(report))
                 return report

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, Final, Protocol
 
-from pyhudi.errors import UserError
+from pyhudi.errors import PyhudiError, UserError
 from pyhudi.libraries import load_library
 from pyhudi.observe.event import COUNTERS, SECONDS, Event, labels_of, measured
 from pyhudi.observe.events import add_receiver, remove_receiver
+from pyhudi.observe.gauge import TABLE_GAUGES, Gauge
+
+_LOG: Final = logging.getLogger("pyhudi")
+
+
+class Watched(Protocol):
+    """A table, as far as its gauges are concerned."""
+
+    @property
+    def path(self) -> str: ...
+
+    def gauges(self) -> tuple[Gauge, ...]: ...
 
 
 class PrometheusEndpoint:
@@ -30,6 +47,8 @@ class PrometheusEndpoint:
             for name, (text, labels) in COUNTERS.items()
         }
         self._seconds = library.Histogram(*SECONDS, registry=self.registry)
+        self._tables = _TableCollector(library)
+        self.registry.register(self._tables)
         try:
             self._server, self._thread = library.start_http_server(
                 port, addr=address, registry=self.registry
@@ -47,6 +66,11 @@ class PrometheusEndpoint:
             self._counters[name].labels(**labels).inc(value)
         self._seconds.labels(**labels_of(event)).observe(event.seconds)
 
+    def watch(self, table: Watched, *, every_seconds: float = 60.0) -> None:
+        """Serve the gauges of a table too.  They are read when the metrics are requested, at most
+        once in `every_seconds`; if they cannot be read, `pyhudi_table_up` is 0."""
+        self._tables.add(table, every_seconds)
+
     def close(self) -> None:
         """Stop the server."""
         remove_receiver(self._receive)
@@ -59,3 +83,48 @@ class PrometheusEndpoint:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+
+class _TableCollector:
+    """The gauges of the watched tables, for a registry of prometheus-client."""
+
+    def __init__(self, library: Any) -> None:
+        self._family = import_module(f"{library.__name__}.core").GaugeMetricFamily
+        self._lock = threading.Lock()
+        self._tables: dict[str, tuple[Watched, float]] = {}
+        self._read: dict[str, tuple[float, tuple[Gauge, ...]]] = {}
+
+    def add(self, table: Watched, every_seconds: float) -> None:
+        with self._lock:
+            self._tables[table.path] = (table, every_seconds)
+            self._read.pop(table.path, None)
+
+    def describe(self) -> list[Any]:
+        """Called at registration, instead of `collect`."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        with self._lock:
+            found = [gauge for path in self._tables for gauge in self._gauges(path)]
+        for name, (text, labels) in TABLE_GAUGES.items():
+            family = self._family(name, text, labels=["table", *labels])
+            for gauge in found:
+                if gauge.name == name:
+                    family.add_metric([gauge.labels[n] for n in ("table", *labels)], gauge.value)
+            if family.samples:
+                yield family
+
+    def _gauges(self, path: str) -> tuple[Gauge, ...]:
+        table, every_seconds = self._tables[path]
+        at, found = self._read.get(path, (0.0, ()))
+        if found and time.monotonic() - at < every_seconds:
+            return found
+        up = 1.0
+        try:
+            found = table.gauges()
+        except (PyhudiError, OSError) as error:
+            _LOG.warning("the gauges of a table cannot be read; path=%s: %s", path, error)
+            found, up = (), 0.0
+        found = (Gauge("pyhudi_table_up", {"table": path}, up), *found)
+        self._read[path] = (time.monotonic(), found)
+        return found

@@ -27,7 +27,9 @@ from docs._build.command_help import SHAPES, Name, all_commands
 from pyhudi.cli.app import run
 from tests.cli.samples import SAMPLES
 
-MAPS = {"seconds", "lookup", "checked", "faults", "fault_share_max", "extra", "set", "info"}
+MAPS = {
+    "seconds", "lookup", "checked", "faults", "fault_share_max", "extra", "set", "info", "labels"
+}  # fmt: skip
 """Fields whose names are data."""
 NUMBER_KEYS_MAX = 40
 TABLES = """

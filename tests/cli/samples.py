@@ -90,6 +90,8 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "savepoint show": ((), "cow"),
     "serve": ((), "trips --stop-after 0.1"),
     "services run": ((), "trips"),
+    "table copy": ((), "trips copied"),
+    "table gauges": ((), "trips"),
     "table create": ((), "new --like rows.parquet --record-key id"),
     "table downgrade": ((), "trips --to 6 --yes"),
     "table drop": ((), "trips --yes"),
