@@ -87,9 +87,15 @@ class _ReadPackage(ModuleType):
 import_module("pyhudi.read").__class__ = _ReadPackage
 
 
+_MODULES: Final = ("daft", "datafusion", "duckdb", "ingest", "observe", "polars")
+"""Modules that need no import of their own."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
+    if name in _MODULES:
+        return import_module(f"pyhudi.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise _unknown(name)

@@ -75,6 +75,8 @@ def _rows_hint(rows: Any) -> str:
     """How to pass rows that are not Arrow data."""
     if isinstance(rows, Sequence) and rows and all(isinstance(row, dict) for row in rows):
         return "pass pa.Table.from_pylist(rows)"
+    if isinstance(rows, list) and rows and all(isinstance(row, str | int) for row in rows):
+        return "pass keys=[...] to delete or fetch by key"
     if isinstance(rows, Mapping):
         return "pass pa.table(rows)"
     return "pass a pyarrow table or anything with __arrow_c_stream__ (polars, pandas, duckdb …)"
@@ -101,7 +103,7 @@ def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
         return ()
     if isinstance(columns, str):
         return (columns,)
-    several = isinstance(columns, Iterable) and not isinstance(columns, bytes)
+    several = isinstance(columns, Iterable) and not isinstance(columns, bytes | Mapping)
     names: tuple[Any, ...] = tuple(columns) if several else (columns,)
     if any(not isinstance(name, str) for name in names):
         raise UserError(

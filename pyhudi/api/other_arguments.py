@@ -63,8 +63,11 @@ _FLAT: Final = {name.replace("_", ""): meant for name, meant in _NAMES.items()}
 _TEXTS: Final[Mapping[str, str]] = {
     "if_not_exists": "pyhudi.upsert(path, rows, record_key=...) creates a table where none is",
     "limit": "head(rows) reads the first rows",
+    "source_alias": "expressions name source.<column> and target.<column>",
+    "target_alias": "expressions name source.<column> and target.<column>",
     "mode": "table.insert(rows) appends, table.insert_overwrite_table(rows) replaces all rows, "
     "pyhudi.upsert(path, rows, record_key=...) creates a table that does not exist",
+    "on": "merge matches rows by the record key of the table",
     "overwrite": "table.insert_overwrite_table(rows) replaces all rows",
 }
 

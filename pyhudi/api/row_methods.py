@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.errors import UserError
 from pyhudi.read.scan import ArrowRows
 
 
@@ -18,6 +19,8 @@ class RowVerbs(ArrowRows):
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows, in no defined order.  Raises UserError for a negative number."""
+        if not isinstance(rows, int):
+            raise UserError("the number of rows must be an integer", rows=rows, hint="head(10)")
         return self._rows().head(rows)
 
     def count(self) -> int:

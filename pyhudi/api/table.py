@@ -484,6 +484,10 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
     def _doomed(self, rows: Any, keys: Any, where: Filter | None) -> Rows:
         return keys_to_delete(self, rows, keys, where)
 
+    def __getitem__(self, name: Any) -> Any:
+        """Raises TypeError: a table is read by `scan`."""
+        raise TypeError(f"a Table has no items; table.scan([{name!r}]) reads columns")
+
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()
 

@@ -85,7 +85,10 @@ def _parts(by: object) -> tuple[str | TimestampPartition, ...]:
     """The levels of partition paths.  Raises UserError for an invalid level."""
     if by is None or isinstance(by, str | TimestampPartition):
         return () if not by else (by,)
-    given = tuple(by) if isinstance(by, Iterable) and not isinstance(by, bytes) else (by,)
+    if isinstance(by, Iterable) and not isinstance(by, bytes | Mapping):
+        given = tuple(by)
+    else:
+        given = (by,)
     parts = tuple(part for part in given if isinstance(part, str | TimestampPartition))
     if len(parts) < len(given):
         raise UserError(

@@ -140,15 +140,36 @@ _OPTIONS: Final = (
     "use_emulator", "use_azure_cli",
 )  # fmt: skip
 """Names that a misspelled one may mean; the client knows more."""
+_OF_FSSPEC: Final = {
+    "key": "access_key_id", "secret": "secret_access_key", "token": "session_token",
+    "endpoint_url": "endpoint", "client_kwargs": "endpoint", "anon": "skip_signature",
+    "region_name": "region", "profile": "access_key_id",
+}  # fmt: skip
+"""Names of fsspec and boto3, and what they are called here."""
 _UNKNOWN: Final = re.compile(r"Configuration key: '([^']*)' is not valid")
+
+
+def _hint(text: str) -> str:
+    """What to do about options that do not suffice."""
+    missing = re.search(r"Missing (\w+)", text)
+    if missing is not None:
+        name = re.sub("(?<=[a-z])(?=[A-Z])", "_", missing[1])
+        return f"pass {name.lower()} in storage_options, or set AWS_{name.upper()}"
+    if "URL" in text:
+        return "write s3://bucket/path, with two slashes"
+    return "see the page on object stores"
 
 
 def unusable(error: BaseException, bucket: str) -> UserError:
     """The error for options that the client does not take."""
     unknown = _UNKNOWN.search(str(error))
     if unknown is None:
-        return UserError(f"the object store cannot be used: {_first_line(error)}", path=bucket)
-    near = difflib.get_close_matches(unknown[1], _OPTIONS, n=1)
+        return UserError(
+            f"the object store cannot be used: {_first_line(error)}", path=bucket,
+            hint=_hint(str(error)),
+        )  # fmt: skip
+    other = _OF_FSSPEC.get(unknown[1])
+    near = [other] if other else difflib.get_close_matches(unknown[1], _OPTIONS, n=1)
     return UserError(
         "unknown storage option", option=unknown[1], path=bucket,
         hint=f"did you mean {near[0]}?" if near else "see the page on object stores",

@@ -25,6 +25,11 @@ def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: Tabl
 
     schema: the table's user columns.
     """
+    if not isinstance(values, Mapping):
+        raise UserError(
+            "set must name columns and their new values", given=repr(values)[:80],
+            hint="such as update({'fare': 'fare * 2'}, where=\"city = 'sf'\")",
+        )  # fmt: skip
     if not values:
         raise UserError("no columns to update", hint="update({'fare': 'fare * 2'})")
     unknown = [name for name in values if name not in schema.names]

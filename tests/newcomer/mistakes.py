@@ -116,6 +116,20 @@ MISTAKES: dict[str, Call] = {
     "a misspelled column of a merge": lambda table: (
         table.merge(ROWS).when_matched_update(set={"fair": "source.fare"}).execute()
     ),
+    "a condition of a merge": lambda table: table.merge(ROWS, on="source.id = target.id"),
+    "partitions with their values": lambda _: new(partition_by={"city": "sf"}),
+    "keys instead of rows of a delete": lambda table: table.delete(["a"]),
+    "SQL text instead of new values": lambda table: table.update("fare = 2"),
+    "a table as a data frame": lambda table: table["fare"],
+    "a text as the number of rows": lambda table: table.head("5"),
+    "storage options of fsspec": lambda _: pyhudi.open_table(
+        "s3://bucket/trips", storage_options={"key": "k", "secret": "s"}
+    ),
+    "half of the credentials": lambda _: pyhudi.open_table(
+        "s3://bucket/trips", storage_options={"access_key_id": "k"}
+    ),
+    "one slash in a URL": lambda _: pyhudi.open_table("s3:/bucket/trips"),
+    "another package's export": lambda table: table.to_parquet("rows.parquet"),
     "as_of before the first commit": lambda table: table.scan(as_of="2001-01-01").to_arrow(),
     "as_of that is no time": lambda table: table.scan(as_of="yesterday").to_arrow(),
     "a copy-on-write service": lambda _: new().compact(),
