@@ -79,11 +79,13 @@ def collect_facts(
 
 
 def _with_columns(table: TableFacts, state: TableState) -> TableFacts:
-    """The table with its columns and rows; as it is where they cannot be read."""
+    """The table with its columns and rows; as it is where they cannot be read, and for a long
+    timeline, of which every commit may have to be read."""
+    if len(state.timeline) > CHECKED_INSTANTS_MAX:
+        return table
     try:
         schema = without_meta(state.schema())
-        is_moderate = len(state.timeline) <= CHECKED_INSTANTS_MAX
-        rows = cheap_row_count(state, files_max=_COUNTED) if is_moderate else None
+        rows = cheap_row_count(state, files_max=_COUNTED)
     except (PyhudiError, OSError):  # the findings say why
         return table
     columns = tuple((field.name, str(field.type)) for field in schema)

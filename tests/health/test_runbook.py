@@ -132,8 +132,8 @@ STATES: dict[str, tuple[State, dict[str, tuple[int, str]]]] = {
         "pyhudi index repair events": (0, "put     │ 1"),
     }),
     "A file is damaged or missing": (missing_file, {
-        "pyhudi doctor events": (3, "does not exist"),
-        "pyhudi repair events --dry-run": (3, "repair with allow_loss"),
+        "pyhudi doctor events": (3, "a file that a commit wrote is missing"),
+        "pyhudi repair events --dry-run": (3, "allow_loss"),
     }),
 }  # fmt: skip
 """Section -> the state of its table, and exit code and a part of the output of each command."""

@@ -1,4 +1,4 @@
-"""Copies of tables: equal, sound, writable, beside writers, continued after each stop."""
+"""Copies of tables: equal, sound, writable, made during writes, continued after each stop."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_pending_compactions_and_writes_of_the_source(version: int, tmp_path: Pa
     check(copy, content(table))
 
 
-def test_a_copy_beside_writers_is_the_snapshot_of_its_begin(tmp_path: Path) -> None:
+def test_a_copy_made_during_writes_is_the_snapshot_of_its_begin(tmp_path: Path) -> None:
     table = made(tmp_path / "t", 9, "mor")
     expected = content(table)
     retain = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "2",
