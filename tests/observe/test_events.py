@@ -131,7 +131,8 @@ def test_prometheus_reads_the_metrics_of_the_process(tmp_path: Path) -> None:
         text = urllib.request.urlopen(url).read().decode()
         with pytest.raises(UserError, match="cannot listen"):
             PrometheusEndpoint(endpoint.port)
-    line = 'pyhudi_rows_total{event="write",kind="inserted",operation="insert"} 2.0'
+    labels = f'event="write",kind="inserted",operation="insert",table="{tmp_path / "t"}"'
+    line = f"pyhudi_rows_total{{{labels}}} 2.0"
     assert line in text.splitlines()
     assert "pyhudi_seconds_bucket" in text
 
