@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from pyhudi.errors import FileMissingError, OptionError, UserError
+from pyhudi.errors import FileMissingError, OptionError, StorageError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
 from pyhudi.merge.merge_rules import MergeRules, merge_rules
 from pyhudi.metadata.reader import MetadataTable
@@ -262,7 +262,7 @@ def load_state(
     if previous is not None and previous.config == config:
         log = previous.log
     for _ in range(_READ_ATTEMPTS):
-        loaded = now or log.load(listed_fs)
+        loaded, listed_fs = (now, listed_fs) if now else _loaded(fs, log, listed_fs)
         timeline, is_restored = without_undone(log, loaded)
         if previous is not None and previous.log is log and previous.timeline == timeline:
             return previous
@@ -319,6 +319,17 @@ def _listed_ahead(fs: FileSystem) -> FileSystem:
     """The store, with `.hoodie` listed recursively in advance where that is cheaper, and with the
     whole table listed where it is so small that this costs no additional request."""
     return WalkedObjectStore.of(fs, HOODIE) if isinstance(fs, ObjectStoreFileSystem) else fs
+
+
+def _loaded(fs: FileSystem, log: TimelineLog, listed_fs: FileSystem) -> tuple[Timeline, FileSystem]:
+    """The timeline of a listing made in advance, and that listing: a newer one if files have left
+    it, as rows would be missing from a listing that is older than its timeline."""
+    for _ in range(_READ_ATTEMPTS):
+        try:
+            return log.load(None if listed_fs is fs else listed_fs), listed_fs
+        except FileMissingError:
+            listed_fs = _listed_ahead(fs)
+    raise StorageError("the timeline keeps changing", path=log.folder, retryable=True)
 
 
 def _listing(

@@ -110,13 +110,16 @@ class TimelineLog:
     def load(self, walked: FileSystem | None = None) -> Timeline:
         """The current timeline in the store, without commits that were published after they
         had been rolled back.  One listing; walked: the table's store with its listings from
-        one moment."""
+        one moment.  Raises FileMissingError if a file has left such a listing since: files of the
+        table must not be older than its timeline."""
         names = tuple((walked or self.fs).names(self.folder))
         for _ in range(_ATTEMPTS):
             try:
                 rolled_back = self._known_rolled_back(newest_list(names))
                 self.late = self._late(names, rolled_back)
             except FileMissingError:  # a newer list has replaced it, or an instant was removed
+                if walked is not None:
+                    raise
                 names = tuple(self.fs.names(self.folder))
                 continue
             if self.late:

@@ -578,7 +578,7 @@ MUTANTS += (
     ),
     _in(
         "metadata/visible_instants.py",
-        "metadata v6: rolled back instants complete in the metadata table are valid",
+        "metadata v6: commits complete in the metadata table alone are valid",
         "        if is_own(i.time)\n",
         "",
         ("tests/metadata/test_crash.py", "-k", "arrives"),
