@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from pyhudi._native.hashing import shard_of
 from pyhudi.engine import Engine
-from pyhudi.filenames import LogFileName, parse_data_file
+from pyhudi.errors import FileMissingError
+from pyhudi.filenames import LogFileName, join, parse_data_file
 from pyhudi.metadata.bootstrap import create_partition, delete_partition, stored_files
 from pyhudi.metadata.definitions import StatsDefinition, stats_definition
 from pyhudi.metadata.file_stats.changes import (
@@ -42,8 +43,9 @@ from pyhudi.table.properties import TableConfig
 from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.timeline.instant import State
+from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -103,13 +105,38 @@ def _first_records(
         IndexedFile(fs, stat, definition.version, definition.columns)
         for stat in stored_stats(fs, timeline)
     ]
-    found = engine.run(index_file, tasks, label="file-index") if tasks else []
+    going = _going(log, timeline)
+    stays: list[IndexedFile] = []
+    leaves: list[IndexedFile] = []
+    for task in tasks:
+        (leaves if task.stat.path in going else stays).append(task)
+    found = engine.run(index_file, stays, label="file-index") if stays else []
+    if leaves:
+        found += filter(None, engine.run(_index_if_there, leaves, label="file-index"))
     last = timeline.where(None, State.COMPLETED).last
     return _Records(
         found, definition, last.time if last else BEFORE_ALL_INSTANTS,
         records_of(config.layout.index_version).stored,
         newest_file_names(fs, config, log, timeline) if PARTITION_STATS in partitions else (),
     )  # fmt: skip
+
+
+def _going(log: TimelineLog, timeline: Timeline) -> set[str]:
+    """Paths of files that pending cleans delete, with the table's lock or without."""
+    return {
+        join(partition, name)
+        for clean in timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT)
+        for partition, names in log.plan(clean, CleanPlan.from_record).files.items()
+        for name in names
+    }
+
+
+def _index_if_there(task: IndexedFile) -> FileIndex | None:
+    """As `index_file`; None for a file that has been deleted."""
+    try:
+        return index_file(task)
+    except FileMissingError:
+        return None
 
 
 def stats_partitions(config: TableConfig, groups: int) -> dict[MetadataPartition, int]:
