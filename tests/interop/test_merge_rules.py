@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from tests.support.apache_hudi import VERSIONS, ApacheHudi, newest_table_version
+from tests.support.apache_hudi import VERSIONS, ApacheHudi
 from tests.support.merge_model import RULES, SCHEMA, TOAST, Model, Row, Rule
 
 pytestmark = pytest.mark.interop
@@ -71,7 +71,7 @@ def test_apache_hudi_reads_what_each_rule_wrote(
     options: dict[str, Any] = {**rule.table_options, "hoodie.logfile.data.block.format": log}
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", ordering=rule.ordering, table_type=kind, index=index,
-        version=newest_table_version([apache]), options=options,
+        version=6, options=options,
     )  # fmt: skip
     model = Model(rule)
     for number, batch in enumerate(batches(rule)):
