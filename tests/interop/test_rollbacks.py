@@ -72,10 +72,9 @@ def die(folder: Path, moment: str, options: Options) -> None:
     upsert(dry, options)
     shutil.rmtree(twin)
     data = [n for n, step in enumerate(dry.trace) if step.startswith("close p")]
+    own = ("create .hoodie/2", "create .hoodie/timeline/2")
     commits = [
-        n
-        for n, step in enumerate(dry.trace)
-        if step.startswith("create .hoodie/2") and step.endswith("commit")
+        n for n, step in enumerate(dry.trace) if step.startswith(own) and step.endswith("commit")
     ]
     stop = data[len(data) // 2] if moment == "amid" else commits[-1]
     with suppress(Crash):
@@ -85,7 +84,7 @@ def die(folder: Path, moment: str, options: Options) -> None:
 def undo_newest(fs: FileSystem) -> None:
     upsert(fs)
     config = load_config(fs)
-    log = TimelineLog(fs, zone=zone_of(config.timezone))
+    log = TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
     newest = log.load().commits.last
     assert newest is not None
     roll_back_newest(fs, config, log, newest.time, engine=LocalEngine(1))
