@@ -54,8 +54,10 @@ def _show_steps(call: Call, report: RepairReport) -> None:
     show(steps, as_json=False, title="would be done" if call.dry_run else "done")
     for note in report.notes:
         click.echo(note)
-    if not call.dry_run:
-        click.echo(str(Diagnosis(call.path, report.left)))
+    planned = {step.path for step in report.steps} if call.dry_run else set()
+    left = tuple(finding for finding in report.left if finding.path not in planned)
+    if left or not call.dry_run:
+        click.echo(str(Diagnosis(call.path, left)))
 
 
 @click.group()

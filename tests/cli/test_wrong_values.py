@@ -33,6 +33,7 @@ FINE = {  # what makes every other parameter of a command a right one
     "source": "rows.parquet",
     "option_name": "hoodie.table.name",
     "other": "table",
+    "target": "copied",
 }
 NUMBERS = ("0", "-1", "-9223372036854775809", "x", "", "1e400", "nan", "inf")
 BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
@@ -105,6 +106,8 @@ BY_NAME: dict[str, tuple[tuple[str, int], ...]] = {
     "stop_after": tuple((number, USAGE) for number in NUMBERS),
     "buckets": (("100000001", USAGE),),
     "source_class": (("Nowhere", USAGE), ("", USAGE)),
+    "target": (("", USAGE), ("folder", FAILURE), ("nope://bucket/table", USAGE)),
+    "to_storage": (("nonsense", USAGE), ("=1", USAGE)),
     "target_base_path": (("missing", USAGE), ("", USAGE)),
     "target_table": (("", USAGE),),
     "hoodie_conf": (("nonsense", USAGE), ("=1", USAGE), ("hoodie.streamer.nonsense=1", USAGE)),
