@@ -25,7 +25,7 @@ def test_new_columns_and_wider_types_are_written_and_logged(
     receiver = Receiver(LocalFileSystem(tmp_path), options=Options(), engine=LocalEngine(1))
     wider = pa.table({"id": ["a"], "n": [2**40], "m": ["x"]})
     with caplog.at_level(logging.WARNING, "pyhudi"):
-        logged(receiver.upsert(TableRows(wider)))
+        logged(receiver.upsert(TableRows(wider)), Options())
     found = [r.message.partition(";")[0] for r in caplog.records if r.name == "pyhudi"]
     assert found == ["column added to the table: m", "column type widened in the table: n"]
     assert pyhudi.read(tmp_path).to_arrow().to_pylist() == [{"id": "a", "n": 2**40, "m": "x"}]
