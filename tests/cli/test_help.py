@@ -55,9 +55,10 @@ def test_columns_of_users_are_printed_as_they_are(tmp_path, monkeypatch) -> None
 
     rows = pa.table({"user_id": ["a"], "fare_total": [1.5]})
     pyhudi.upsert(tmp_path / "t", rows, record_key="user_id")
-    done = CliRunner().invoke(commands, ["show", str(tmp_path / "t")])
+    runner = CliRunner(env={"COLUMNS": "200"})
+    done = runner.invoke(commands, ["show", str(tmp_path / "t")])
     assert "user_id" in done.output and "fare_total" in done.output
-    meta = CliRunner().invoke(commands, ["show", str(tmp_path / "t"), "--meta"])
+    meta = runner.invoke(commands, ["show", str(tmp_path / "t"), "--meta"])
     assert "_hoodie_commit_time" in meta.output and "_hoodie" not in done.output
 
 

@@ -159,6 +159,6 @@ def test_the_commands_of_a_section_work_in_its_state(
         for line in sections()[title]:
             words = shlex.split(line)
             assert words.pop(0) == "pyhudi"
-            done = CliRunner().invoke(commands, words)
+            done = CliRunner(env={"COLUMNS": "200"}).invoke(commands, words)
             code, part = expected[line]
             assert (done.exit_code, part in done.output) == (code, True), done.output

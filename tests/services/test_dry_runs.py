@@ -21,7 +21,7 @@ ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 1]})
 READERS = {
     "pin_snapshot", "pinned_snapshots", "savepoints", "archived_timeline", "doctor",
     "metadata", "services", "pending", "without_inline_services",
-    "verify", "lookup", "explain", "entries", "stats", "compare", "list", "report",
+    "verify", "lookup", "explain", "entries", "stats", "compare", "list", "report", "gauges",
 }  # fmt: skip
 """Verbs that change nothing of the table."""
 SERVING = {"start", "run_enabled"}

@@ -176,7 +176,7 @@ def test_a_failing_server_never_loses_a_commit(tmp_path: Path, url: str) -> None
     url = server() + url if url.startswith("/") else url
     table = create(tmp_path / "trips", **{URL: url})
     report = table.upsert(trips(1))
-    assert [n for n in report.notes if n.startswith("catalog sync with openlineage failed")]
+    assert [n for n in report.notes if n.startswith("sending an event to openlineage failed")]
     assert pyhudi.open_table(tmp_path / "trips").count() == 1
     with pytest.raises(CatalogError):
         table.sync("openlineage")
