@@ -17,10 +17,9 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import BEFORE_ALL_INSTANTS, FileGroupId, InstantTime, Position
 from pyhudi.table.file_group_view import FileSlice, TableView, Visibility
-from pyhudi.table.timeline_facts import replaced_groups
-from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.table.timeline_facts import files_going, replaced_groups
+from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -135,15 +134,6 @@ def check_not_going(
                 partition=partition,
                 hint="run clean, then use a later commit",
             )
-
-
-def files_going(
-    log: TimelineLog, timeline: Timeline, *states: State
-) -> Iterator[tuple[Instant, str, tuple[str, ...]]]:
-    """Pending cleans in these states, each with a partition and the names that it deletes there."""
-    for clean in timeline.where({Action.CLEAN}, *states):
-        for partition, names in log.plan(clean, CleanPlan.from_record).files.items():
-            yield clean, partition, names
 
 
 @dataclass(slots=True)

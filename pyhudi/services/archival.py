@@ -36,7 +36,6 @@ from pyhudi.planning.archival import (
     needed_to_trigger,
     replacements,
 )
-from pyhudi.read.snapshot_availability import files_going
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
@@ -45,6 +44,7 @@ from pyhudi.services.snapshot_pins import pinned_snapshots
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import load_config
+from pyhudi.table.timeline_facts import files_going
 from pyhudi.timeline.archive_files import ArchiveWriter, archive_of, has_history
 from pyhudi.timeline.instant import COMPLETES_AS, WRITES, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.records import FileGroupId, InstantTime
@@ -11,8 +11,9 @@ from pyhudi.table.listing import Listing
 from pyhudi.table.properties import READABLE_VERSIONS, TableConfig
 from pyhudi.table.property_checks import check_layout
 from pyhudi.timeline.archive import Archive
-from pyhudi.timeline.instant import COMPLETES_AS, Action, State
+from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
+from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.clustering import ClusteringPlan
 from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.plans.restore import RestorePlan
@@ -97,6 +98,15 @@ def completion_times(log: TimelineLog, timeline: Timeline) -> dict[InstantTime, 
     if not log.layout.has_completion_times:
         return {}
     return {i.time: i.completed_at for i in timeline if i.completed_at is not None}
+
+
+def files_going(
+    log: TimelineLog, timeline: Timeline, *states: State
+) -> Iterator[tuple[Instant, str, tuple[str, ...]]]:
+    """Pending cleans in these states, each with a partition and the names that it deletes there."""
+    for clean in timeline.where({Action.CLEAN}, *states):
+        for partition, names in log.plan(clean, CleanPlan.from_record).files.items():
+            yield clean, partition, names
 
 
 def load_view(

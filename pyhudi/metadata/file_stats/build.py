@@ -40,12 +40,11 @@ from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import StoreListing
 from pyhudi.table.properties import TableConfig
-from pyhudi.table.timeline_facts import load_view
+from pyhudi.table.timeline_facts import files_going, load_view
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.timeline.instant import Action, State
+from pyhudi.timeline.instant import State
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.timeline import Timeline
 
 
@@ -125,8 +124,7 @@ def _going(log: TimelineLog, timeline: Timeline) -> set[str]:
     """Paths of files that pending cleans delete, with the table's lock or without."""
     return {
         join(partition, name)
-        for clean in timeline.where({Action.CLEAN}, State.REQUESTED, State.INFLIGHT)
-        for partition, names in log.plan(clean, CleanPlan.from_record).files.items()
+        for _, partition, names in files_going(log, timeline, State.REQUESTED, State.INFLIGHT)
         for name in names
     }
 

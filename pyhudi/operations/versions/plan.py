@@ -23,7 +23,7 @@ from typing import Final
 from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, parse_data_file
 from pyhudi.layouts.known import LAYOUTS
-from pyhudi.metadata.bootstrap import joined, partitions_being_built
+from pyhudi.metadata.bootstrap import LISTED, joined, partitions_being_built
 from pyhudi.metadata.expression_index.definition import usable_expressions
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
@@ -261,7 +261,7 @@ def log_of_no_commit(state: TableState, path: str, hint: str) -> UserError:
 
 def _available(state: TableState, had: Iterable[str], after: TableConfig) -> set[str]:
     """The metadata partitions that the version can have and this package builds."""
-    before = state.config.with_properties({"hoodie.table.metadata.partitions": joined(had)})
+    before = state.config.with_properties({LISTED: joined(had)})
     listed, has_indexes = before.metadata_partitions, bool(after.layout.index_version)
     found = {p.path for p in MAINTAINED_PARTITIONS} & listed
     if not (has_indexes and COLUMN_STATS.path in found):
