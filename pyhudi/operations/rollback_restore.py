@@ -144,9 +144,7 @@ def plan_savepoint_deletion(state: TableState, instant: str) -> Savepoint:
 def delete_savepoint(fs: FileSystem, options: Options, engine: Engine, instant: str) -> Savepoint:
     """Remove a savepoint.  Raises UserError if there is none."""
     with alone(fs, options, engine, "delete savepoint") as state:
-        saved = savepoint_at(state, InstantTime(instant))
-        remove_savepoint(state.log, state.timeline, InstantTime(instant))
-        return saved
+        return remove_savepoint(state, InstantTime(instant), options.services)
 
 
 def pin_snapshot(fs: FileSystem, options: Options, as_of: PointInTime | None) -> SnapshotPin:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from pyhudi.errors import UserError
 from pyhudi.filenames import METADATA_TABLE, parse_data_file
 from pyhudi.metadata.partition_creation import still_needed
 from pyhudi.metadata.reader import own_log
@@ -307,7 +308,8 @@ def _archive(
         return [], 0
     there = files.recorded(done)
     saved = timeline.where({Action.SAVEPOINT}).times
-    left = [i for i in done if (i.time, i.action) in there and i.time not in saved]
+    chosen = frozenset(plan.instants)
+    left = [i for i in done if (i.time, i.action) in there and (i.time not in saved or i in chosen)]
     fresh = [i for i in plan.instants if (i.time, i.action) not in there]
     if fresh:
         files.append(fresh, batch=rules.archive_batch)
@@ -316,6 +318,29 @@ def _archive(
         check_lock(files.fs)
         files.remove(archived)
     return archived, bool(fresh)
+
+
+def archive_saved(state: TableState, saved: InstantTime, rules: ServiceOptions) -> None:
+    """Archive the commit of a savepoint that is about to be deleted, where a later commit is.
+
+    Without its savepoint the commit would be the start of the timeline, and readers would take the
+    archived commits after it for ones that never completed.  Raises UserError for a replacement of
+    file groups that still have files.
+    """
+    start = state.visibility().start
+    commits = tuple(i for i in state.timeline.commits if i.time == saved)
+    if start is None or saved >= start:
+        return
+    if all(archived.time <= saved for archived in state.archive.commit_instants):
+        return
+    if _first_needed(state, replacements(ArchivePlan(commits))) is not None:
+        raise UserError(
+            "later commits are archived, and files of groups that this commit replaced still exist",
+            savepoint=saved,
+            hint="table.clean() deletes them; then delete the savepoint",
+        )
+    files = archive_of(state.log, state.config.archive_folder)
+    _archive(files, state.timeline, ArchivePlan(commits), rules)
 
 
 def plan_archival(state: TableState, options: Options) -> ArchiveReport:

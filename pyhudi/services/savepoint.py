@@ -5,8 +5,9 @@ S.savepoint.inflight    empty
 S.savepoint             comment, user, and per partition the names of the files of the snapshot
 ```
 
-S is the time of the commit itself.  Deleting a savepoint removes both files.  The caller holds the
-table's lock.  Source: table_format 4, 7.8.
+S is the time of the commit itself.  Deleting a savepoint removes both files, and before them the
+commit from the active timeline where later ones have been archived.  The caller holds the table's
+lock.  Source: table_format 4, 7.8.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyhudi.errors import UserError
+from pyhudi.options import ServiceOptions
 from pyhudi.planning.cleaning import file_names
 from pyhudi.read.positions import moment_at
 from pyhudi.read.snapshot_availability import check_not_expired, check_not_going
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
+from pyhudi.services.archival import archive_saved
 from pyhudi.storage.locks.table_lock import check_lock
 from pyhudi.timeline.clock import system_clock
 from pyhudi.timeline.instant import Action, Instant, State
-from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import write_avro
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.timeline.undo_payloads import SAVEPOINT_METADATA
@@ -110,14 +112,17 @@ def savepoint_at(state: TableState, instant: InstantTime) -> Savepoint:
     raise no_savepoint(state.timeline, instant)
 
 
-def remove_savepoint(log: TimelineLog, timeline: Timeline, instant: InstantTime) -> Instant:
-    """Delete a savepoint; its snapshot can then be cleaned.  Raises UserError if there is none."""
-    for saved in timeline.where({Action.SAVEPOINT}, State.COMPLETED):
-        if saved.time == instant:
-            log.unpublish(saved)
-            log.forget(Instant(saved.time, Action.SAVEPOINT, State.INFLIGHT))
-            return saved
-    raise no_savepoint(timeline, instant)
+def remove_savepoint(state: TableState, instant: InstantTime, rules: ServiceOptions) -> Savepoint:
+    """Delete a savepoint; its snapshot can then be cleaned.
+
+    Cost: reads the archive if no other commit of the timeline is as old.  Raises UserError if there
+    is none, and as `archive_saved` does.
+    """
+    removed = savepoint_at(state, instant)
+    archive_saved(state, instant, rules)
+    state.log.unpublish(Instant(instant, Action.SAVEPOINT, State.COMPLETED))
+    state.log.forget(Instant(instant, Action.SAVEPOINT, State.INFLIGHT))
+    return removed
 
 
 def no_savepoint(timeline: Timeline, instant: InstantTime) -> UserError:

@@ -11,18 +11,23 @@ import pytest
 import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import OptionError
+from pyhudi.errors import OptionError, UserError
 from pyhudi.filenames import METADATA_TABLE
+from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.records import InstantTime
 from pyhudi.services.archival import propose_archival
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.table.properties import TableType
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
-from tests.crash.test_every_stop import rows
+from pyhudi.write.table_creation import NewTable
+from tests.crash.test_every_stop import SCHEMA, rows
 from tests.recovery.test_restore import check_whole
 from tests.recovery.test_undo import newest, table_of, values
-from tests.support.filesystems import OpenCountingFileSystem
+from tests.support.filesystems import OpenCountingFileSystem, every_stop
 from tests.support.inside import state_of
 
 FEW = {
@@ -281,3 +286,76 @@ def test_commits_that_are_archived_do_not_stay_in_memory(tmp_path: Path) -> None
             most = max(most, pinned() - before)
     archived = len(table.archived_timeline.commits)
     assert most < archived > 30
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("oldest_first", [True, False])
+def test_commits_archived_beyond_a_savepoint_stay_visible_without_it(
+    tmp_path: Path, kind: str, version: str, oldest_first: bool
+) -> None:
+    table = table_of(tmp_path / "t", kind, **RETAIN_TWO, **of_version(version))
+    saved, want = [], values(table)
+    for ts in range(2, 16):
+        table.upsert(rows(range(100 + ts, 101 + ts), ts))
+        want[f"k{100 + ts}"] = ts
+        if ts in (2, 5):
+            saved.append(newest(table))
+            table.savepoint("keep")
+    table.archive()
+    assert [i.time for i in table.timeline.commits][:2] == saved
+    for instant in saved if oldest_first else reversed(saved):
+        assert table.delete_savepoint(instant).instant == instant
+        check_whole(table, want)
+        unlisted = pyhudi.open_table(
+            tmp_path / "t", options={**RETAIN_TWO, "hoodie.metadata.enable": "false"}
+        )
+        assert values(unlisted) == want
+    assert not set(saved) & table.timeline.times
+    assert set(saved) <= table.archived_timeline.times
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_deletion_of_a_savepoint_that_stops_anywhere_leaves_every_row(version: str) -> None:
+    fs = MemoryFileSystem()
+    options = parse_options({**RETAIN_TWO, **of_version(version)})
+    create(fs, NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), ("part",), (), options))
+
+    def opened(fs: FileSystem) -> Table:
+        return Table(fs, options=options, engine=LocalEngine(1))
+
+    table, want = opened(fs), {}
+    for ts in range(12):
+        table.upsert(rows(range(ts, ts + 1), ts))
+        want[f"k{ts}"] = ts
+        if ts == 1:
+            saved = newest(table)
+            table.savepoint("keep")
+    table.archive()
+    tried = 0
+    for stop in every_stop(fs, lambda fs: opened(fs).delete_savepoint(saved)):
+        tried += 1
+        assert values(opened(stop.fs)) == want, str(stop)
+        if opened(stop.fs).savepoints():
+            opened(stop.fs).delete_savepoint(saved)
+            assert values(opened(stop.fs)) == want, str(stop)
+        opened(stop.fs).upsert(rows(range(50, 51), 50))
+        assert values(opened(stop.fs)) == want | {"k50": 50}, str(stop)
+    assert tried > 5
+
+
+def test_a_savepoint_of_a_replacement_stays_while_replaced_files_exist(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", **RETAIN_TWO, **{"hoodie.clean.automatic": "false"})
+    table.insert_overwrite(rows(range(0, 2, 2), 2))
+    saved = newest(table)
+    table.savepoint("keep")
+    for ts in range(3, 13):
+        table.upsert(rows(range(1, 4, 2), ts))
+    assert table.archive().instants
+    want = values(table)
+    with pytest.raises(UserError, match="groups that this commit replaced still exist"):
+        table.delete_savepoint(saved)
+    assert values(table) == want and len(table.savepoints()) == 1
+    table.clean()
+    table.delete_savepoint(saved)
+    check_whole(table, want)
