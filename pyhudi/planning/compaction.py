@@ -129,9 +129,13 @@ def metrics_of(slice_: FileSlice) -> dict[str, float]:
 
 
 def planned_slices(
-    view: TableView, operations: Iterable[CompactionOperation], *, at: InstantTime
+    view: TableView,
+    operations: Iterable[CompactionOperation],
+    *,
+    at: InstantTime,
+    listed_by: str | None = None,
 ) -> list[FileSlice]:
-    """The slices that a plan names, each with the log files it names.
+    """The slices that a plan names, each with the log files it names.  listed_by: for the error.
 
     Raises UnsupportedTableError if one of them no longer exists.
     """
@@ -148,6 +152,8 @@ def planned_slices(
                 instant=at,
                 partition=group.partition,
                 file_id=group.file_id,
+                missing=sorted(planned - {str(log.name) for log in logs}) or operation.base_file,
+                listed_by=listed_by,
             )
         found.append(replace(slice_, instant=operation.base_instant, logs=logs))
     return found

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 from pyhudi.engine import Engine
-from pyhudi.errors import UserError
+from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.formats.log_scan import PlacedBlock, holds_committed_rows
 from pyhudi.options import CompactionOptions, CompactionTrigger, Options
@@ -32,7 +32,7 @@ from pyhudi.planning.compaction import (
     whole_slice,
 )
 from pyhudi.read.metadata_freshness import TrustedListing
-from pyhudi.read.table_snapshot import TableState
+from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.services.compaction_tasks import CompactTask, compact_slice
@@ -194,17 +194,21 @@ _NOTHING = WriteSet(frozenset())
 def _run(
     state: TableState, pending: Instant, options: Options, engine: Engine
 ) -> CompactionOutcome:
+    """state: when the plan was claimed; the table may have changed while plans before it ran."""
     fs, log = state.fs, state.log
-    replaced = replaced_groups(log, state.timeline)
+    now = load_state(fs, options.read, previous=state)
+    if pending.time not in now.timeline.pending.times:
+        raise WriteConflictError("another process ended this compaction", instant=pending.time)
+    replaced = replaced_groups(log, now.timeline)
     operations = [
         operation
         for operation in log.plan(pending, CompactionPlan.from_record).operations
         if operation.group not in replaced
     ]
-    view = state.view()
-    planned = planned_slices(view, operations, at=pending.time)
-    slices = [_with_unplanned_logs(state, view, each, pending.time) for each in planned]
-    how = rewriting(state, pending, options)
+    view = now.view()
+    planned = planned_slices(view, operations, at=pending.time, listed_by=now.listed_by)
+    slices = [_with_unplanned_logs(now, view, each, pending.time) for each in planned]
+    how = rewriting(now, pending, options)
     cdc = cdc_mode(state.config) if state.config.layout.compactions_log_changes else None
     plan = replace(how.plan, cdc=cdc)
     tasks = [CompactTask(plan, how.spec, slice_, n) for n, slice_ in enumerate(slices)]

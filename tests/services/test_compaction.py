@@ -419,3 +419,33 @@ def test_a_plan_names_no_log_of_a_write_that_is_under_way(tmp_path: Path) -> Non
     log.forget(mine)
     assert table.compact().instants == (planned,)
     assert everything(table) == before == everything(table, "read_optimized")
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_plan_that_waits_for_another_sees_what_changed_meanwhile(
+    tmp_path: Path, version: int
+) -> None:
+    """Of two plans the second begins when its file group is replaced and old files are cleaned."""
+    few = {"hoodie.clean.commits.retained": "1", "hoodie.write.table.version": str(version)}
+    table = table_with_logs(tmp_path / "t", **few)
+    table.compact()
+    table.upsert(rows(range(0, 6, 2), 3))
+    first = table.schedule_compaction()
+    table.upsert(rows(range(1, 6, 2), 4))
+    second = table.schedule_compaction()
+
+    def replace_the_second() -> None:
+        table.insert_overwrite(rows(range(21, 22), 5))  # all of p1
+        for ts in range(6, 34):  # more commits than the metadata table retains for its readers
+            table.upsert(rows(range(0, 2, 2), ts))
+        table.clean()
+
+    busy = pyhudi.open_table(
+        tmp_path / "t", options=few, engine=Pausing("compact", replace_the_second, after=True)
+    )
+    report = busy.compact()
+    assert report.instants == (first, second)
+    assert report.file_groups == 1
+    want = {f"k{i}": 1 for i in range(6, 20, 2)} | {"k0": 33, "k2": 3, "k4": 3, "k21": 5}
+    assert snapshot(fs_of(table)) == want
+    check_index(fs_of(table), want)
