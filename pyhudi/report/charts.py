@@ -158,10 +158,18 @@ def code(text: str) -> Drawn:
 
 
 def table(
-    caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], *, note: str = ""
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    note: str = "",
+    stacked: bool = False,
 ) -> str:
     """A table that scrolls sideways where it is too wide.  Cells are escaped, but `Drawn` ones;
-    columns of numbers, by their first row, are aligned right."""
+    columns of numbers, by their first row, are aligned right.
+
+    stacked: for sentences; on a phone the cells of a row stand below each other, with their heads.
+    """
     cells = [list(row) for row in rows]
     if not cells:
         return ""
@@ -170,23 +178,25 @@ def table(
         f'<th scope="col"{_aligned(n in numeric)}>{escaped(name)}</th>'
         for n, name in enumerate(heads)
     )
-    body = "".join(f"<tr>{_cells(row, numeric)}</tr>" for row in cells)
+    body = "".join(f"<tr>{_cells(row, numeric, heads if stacked else ())}</tr>" for row in cells)
+    kind = ' class="stacked"' if stacked else ""
     foot = f'<p class="note">{prose(note)}</p>' if note else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(caption)}">'
-        f"<table><caption>{escaped(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<table{kind}><caption>{escaped(caption)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>{foot}"
     )
 
 
-def _cells(row: Sequence[object], numeric: set[int]) -> str:
+def _cells(row: Sequence[object], numeric: set[int], heads: Sequence[str]) -> str:
     found = []
     for n, cell in enumerate(row):
         text = cell.html if isinstance(cell, Drawn) else escaped(cell)
         if n == 0:
             found.append(f'<th scope="row">{text}</th>')
         else:
-            found.append(f"<td{_aligned(n in numeric)}>{text}</td>")
+            head = f' data-head="{escaped(heads[n])}"' if heads else ""
+            found.append(f"<td{_aligned(n in numeric)}{head}>{text}</td>")
     return "".join(found)
 
 

@@ -27,7 +27,7 @@ a{color:var(--link)}
 nav{margin-top:1.25rem}
 nav ul{display:flex;flex-wrap:wrap;gap:.25rem 1.1rem;list-style:none;margin:0;padding:.6rem 0;
 border-top:1px solid var(--line);border-bottom:1px solid var(--line);font-size:.9rem}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.3rem,1fr));gap:.75rem;
+.tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:.75rem;
 margin:1.25rem 0 0;padding:0;list-style:none}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:.5rem;padding:.65rem .6rem}
 .tile span,.tile small{display:block;font-size:.8125rem}
@@ -77,7 +77,7 @@ td:last-child,th:last-child{padding-right:0}
 code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:nowrap}
 p code{white-space:normal;overflow-wrap:anywhere}
 .bar{display:block;width:7rem;height:.6rem;margin-top:.4rem;border-radius:2px}
-.state{font-weight:600;white-space:nowrap}
+.state{font-weight:600}.state,.moment{white-space:nowrap}
 .state.error{color:var(--e)}.state.warning{color:var(--w)}.state.good{color:var(--good)}
 .state.info{color:var(--muted)}
 .empty{background:var(--card);border:1px dashed var(--line);border-radius:.5rem;
@@ -89,7 +89,12 @@ footer{margin-top:3rem;padding-bottom:2.5rem}
 .lane{grid-template-columns:1fr;gap:.1rem}.lanes+.axis{margin-left:0}
 .lane span{justify-content:flex-start}
 .tiles{grid-template-columns:1fr 1fr}
-.axis{font-size:.75rem}.bar{width:4rem}}
+.axis{font-size:.75rem}.bar{width:4rem}
+.stacked thead,.stacked td:empty{display:none}.stacked caption,.stacked tbody{display:block}
+.stacked tr{display:block;padding:.35rem 0;border-bottom:1px solid var(--line)}
+.stacked th,.stacked td{display:block;padding:.1rem 0;border:0;max-width:none;
+overflow-wrap:anywhere}
+.stacked td::before{content:attr(data-head) ": ";color:var(--muted)}}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--text:#000;--muted:#444;
 --line:#bbb;--a:#84aee6;--b:#1d4f9c;--s:#3f9d87;--w:#8a5200;--e:#a11e17;--rail:#eee;--link:#000;
 --good:#14532d}

@@ -42,6 +42,12 @@ TRIPS = TableFacts(
     "trips", "s3://lake/trips", "MERGE_ON_READ", 9, ("id",), ("city",), ("ts",),
     "EVENT_TIME_ORDERING",
 )  # fmt: skip
+WRITTEN = replace(
+    TRIPS, rows=1_237_340, column_count=203,
+    columns=(("id", "string"), ("city", "string"), ("ts", "int64"), ("fare", "double"),
+             ("<b>tip</b>", "decimal128(10, 2)"),
+             ("route", "list<item: struct<lat: double, lon: double>>")),
+)  # fmt: skip
 HOSTILE = "<script>alert('x')</script>"
 
 
@@ -100,7 +106,7 @@ def backlog() -> ReportFacts:
         for n in range(48)
     )  # fmt: skip
     return ReportFacts(
-        TRIPS, MADE_AT,
+        WRITTEN, MADE_AT,
         TimelineFacts(47, instant(0), instant(329), lanes, actions, "the timeline"),
         commits(40),
         size_facts(files, 100 * MIB),

@@ -23,6 +23,17 @@ e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
 .map(e => e.outerHTML.slice(0, 80))"""
 SMALL_TEXT = """[...document.querySelectorAll('body *')].filter(e => e.innerText &&
 parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.outerHTML.slice(0, 80))"""
+BROKEN_WORDS = r"""(() => {
+const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/[\w,]+/g)) {
+  const range = document.createRange();
+  range.setStart(texts.currentNode, word.index);
+  range.setEnd(texts.currentNode, word.index + word[0].length);
+  const lines = new Set([...range.getClientRects()].map(r => Math.round(r.top)));
+  if (lines.size > 1) found.push(word[0]);
+}
+return found;
+})()"""
 GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
@@ -47,6 +58,7 @@ def test_a_page_is_shown_whole_and_without_complaints(
     assert chromium.value("window.innerWidth") == size[0]
     assert chromium.value(WIDER) == []
     assert chromium.value(SMALL_TEXT) == []
+    assert chromium.value(BROKEN_WORDS) == []
     assert chromium.value("document.querySelectorAll('section h2').length") == len(SECTIONS)
     red, green, blue = map(int, re.findall(r"\d+", chromium.value(GROUND)))
     assert (red + green + blue < 200) == (scheme == "dark")

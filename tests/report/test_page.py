@@ -13,7 +13,7 @@ from pyhudi.report.style import STYLE
 from tests.report.golden import GOLDEN, golden_page
 from tests.report.shapes import HOSTILE, SHAPES
 
-VOID = {"meta", "br", "link", "img", "input"}
+VOID = {"meta", "wbr", "br", "link", "img", "input"}
 PAGE_MAX = 250_000
 NAMES = {name for name, _, _ in SECTIONS}
 

@@ -19,7 +19,7 @@ from pyhudi.report.facts import (
     Unavailable,
     WriteFacts,
 )
-from pyhudi.report.sections.states import empty, lead, note, state, unavailable
+from pyhudi.report.sections.states import breakable, empty, lead, note, state, unavailable
 
 _TONES: Final = {
     Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "info",
@@ -135,7 +135,7 @@ def findings(facts: Part[Diagnosis]) -> str:
         (
             Drawn(state(f.severity.value, _TONES[f.severity])),
             f.what,
-            f.path,
+            Drawn(breakable(f.path)),
             f.why,
             f.advice,
             code(f.code),
@@ -145,7 +145,7 @@ def findings(facts: Part[Diagnosis]) -> str:
     left = len(facts.findings) - len(rows)
     more = f"{count_text(left)} more findings: run `pyhudi doctor PATH`." if left > 0 else ""
     heads = ("severity", "finding", "where", "cause", "what to do", "code")
-    return table("Findings, most severe first", heads, rows, note=more) + checks
+    return table("Findings, most severe first", heads, rows, note=more, stacked=True) + checks
 
 
 def services(facts: Part[tuple[Service, ...]]) -> str:
@@ -161,7 +161,7 @@ def services(facts: Part[tuple[Service, ...]]) -> str:
         if due
         else "No service is due."
     )
-    return lead(text) + table("Table services", ("service", "state", "why"), rows)
+    return lead(text) + table("Table services", ("service", "state", "why"), rows, stacked=True)
 
 
 def _due(service: Service) -> str:

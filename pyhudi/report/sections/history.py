@@ -66,7 +66,8 @@ def _failures(facts: TimelineFacts) -> str:
     if not facts.failures:
         return note("No failed write is recorded in the active timeline.")
     rows = [(moment_text(f.instant), f.what) for f in reversed(facts.failures)]
-    return table("Failed and undone writes, newest first", ("instant", "what happened"), rows)
+    caption = "Failed and undone writes, newest first"
+    return table(caption, ("instant", "what happened"), rows, stacked=True)
 
 
 def writes(facts: Part[WriteFacts]) -> str:

@@ -8,11 +8,18 @@ from typing import Final
 from pyhudi.markup import escaped
 
 _CODE: Final = re.compile("`([^`]*)`")
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 
 
 def prose(text: str) -> str:
-    """A sentence; what is between backticks is code."""
-    return _CODE.sub(r"<code>\1</code>", escaped(text))
+    """A sentence; what is between backticks is code, and a moment stays on one line."""
+    coded = _CODE.sub(r"<code>\1</code>", escaped(text))
+    return _MOMENT.sub(r'<span class="moment">\g<0></span>', coded)
+
+
+def breakable(path: str) -> str:
+    """A path, whose lines end after a dot or a slash and not within a name."""
+    return escaped(path).replace("/", "/<wbr>").replace(".", ".<wbr>")
 
 
 def empty(text: str) -> str:
