@@ -10,8 +10,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import pyhudi
 import pyhudi.errors
+from docs._build.parameters import listed
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -32,13 +35,19 @@ def test_every_link_names_a_file() -> None:
     assert not found, "\n".join(found)
 
 
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    """Dead links and anchors, pages outside the navigation and unknown names are warnings."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site; dead links and anchors, pages outside the navigation and unknown names fail."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "reference" / "api.html").exists()
+    return folder
+
+
+def test_the_site_builds_without_a_warning(site: Path) -> None:
+    assert (site / "reference" / "api.html").exists()
 
 
 def documented() -> set[str]:
@@ -92,3 +101,19 @@ def test_the_page_of_the_installation_names_every_extra() -> None:
 
 def test_the_front_page_fits_two_screens() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_parameters_of_a_docstring_become_a_list() -> None:
+    text = (
+        "Opens.\n\nversion: of\nthe format; `name` is kept.  name, path: of it.  Raises UserError."
+    )
+    assert listed(text, ["name", "path", "version"]) == (
+        "Opens.\n\n- `version`: of the format; `name` is kept.\n- `name, path`: of it.\n\n"
+        "Raises UserError."
+    )
+    assert listed(text, ["other"]) == text
+
+
+def test_the_site_lists_the_parameters_of_a_function(site: Path) -> None:
+    page = (site / "reference" / "table.html").read_text("utf-8")
+    assert re.search(r"<li>\s*(<p>)?<code>schema</code>:", page)
