@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pyhudi.metadata.record_index.hash_functions import register_hash as register_hash
     from pyhudi.read.scan import Scan as Scan
     from pyhudi.report.table_report import TableReport as TableReport
+    from pyhudi.sql.session import connect as connect
+    from pyhudi.sql.session import sql as sql
     from pyhudi.storage.inline_file import InlineFileSystem as InlineFileSystem
     from pyhudi.sync.sync_report import SyncReport as SyncReport
     from pyhudi.write.write_report import WriteReport as WriteReport
@@ -63,6 +65,7 @@ _HOMES: Final = {
     "TableReport": "pyhudi.report.table_report",
     "TimestampPartition": "pyhudi.keygen.new_table_keys",
     "WriteReport": "pyhudi.write.write_report",
+    "connect": "pyhudi.sql.session",
     "create_table": "pyhudi.api.table",
     "doctor": "pyhudi.api.table",
     "open_index": "pyhudi.index.standalone_reader",
@@ -77,14 +80,19 @@ _HOMES: Final = {
 _ERRORS: Final = tuple(name for name in globals() if name.endswith("Error"))
 
 
-class _ReadPackage(ModuleType):
-    """The package `pyhudi.read`, which is also the function of this name."""
+class _CallablePackage(ModuleType):
+    """The packages `pyhudi.read` and `pyhudi.sql`, which are also the functions of these names."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return import_module("pyhudi.api.path_calls").read(*arguments, **named)
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(_CALLED[name]), name)(*arguments, **named)
 
 
-import_module("pyhudi.read").__class__ = _ReadPackage
+_CALLED: Final = {"read": "pyhudi.api.path_calls", "sql": "pyhudi.sql.session"}
+"""The module of each function that is also a package."""
+
+for _name in _CALLED:
+    import_module(f"pyhudi.{_name}").__class__ = _CallablePackage
 
 
 _MODULES: Final = ("daft", "datafusion", "duckdb", "ingest", "observe", "polars")
@@ -120,4 +128,4 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_HOMES, *_ERRORS, "errors", "read"})
+    return sorted({*_HOMES, *_ERRORS, *_CALLED, "errors"})

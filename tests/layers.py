@@ -40,6 +40,7 @@ LAYERS = (
     "ingest",
     "engines",
     "daft datafusion duckdb polars",
+    "sql",
     "server",
     "__init__",
     "spark",

@@ -66,7 +66,8 @@ def test_the_reference_documents_every_public_name() -> None:
         f"pyhudi.errors.{name}" if name.endswith("Error") else f"pyhudi.{name}"
         for name in dir(pyhudi)
     }
-    written = {name.replace("pyhudi.api.path_calls.", "pyhudi.") for name in documented()}
+    packages = re.compile(r"pyhudi\.(api\.path_calls|sql\.session)\.")
+    written = {packages.sub("pyhudi.", name) for name in documented()}
     assert not names - {"pyhudi.__version__"} - written
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from pyhudi.api.input_conversion import (
     ScanModeName,
     TableTypeName,
     arrow_schema,
+    arrow_table,
     hollow_commit_policy,
     index_of,
     keys_to_delete,
@@ -59,6 +61,7 @@ from pyhudi.read.scan_plan import ScanRequest
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, load_state, read_current
 from pyhudi.read.time_travel import PointInTime
+from pyhudi.records import PARTITION_PATH, RECORD_KEY
 from pyhudi.services.indexing.location_lookup import lookup
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.url_resolver import locate
@@ -66,7 +69,7 @@ from pyhudi.sync.open_catalog import location_of
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.timeline import Timeline
-from pyhudi.write.input.batch import Rows
+from pyhudi.write.input.batch import KeyRows, Rows
 from pyhudi.write.table_creation import NewTable, config_of
 
 
@@ -198,14 +201,34 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         self._options = options
         self._engine = engine
         self._last = load_state(fs, options.read, for_reading=True)
+        self._fixed: TableState | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled, a table is its place and options: opened again on the local engine."""
         return (_reopened, (self._fs, self._options, self._functions))
 
     def _state(self) -> TableState:
+        if self._fixed is not None:
+            return self._fixed
         self._last = load_state(self._fs, self._options.read, previous=self._last, for_reading=True)
         return self._last
+
+    def frozen(self) -> Self:
+        """This table as it is now: reads of the result see no later commit, so that several of them
+        see one snapshot.  Its writes are those of the table.
+
+        >>> now = trips.frozen()
+        >>> _ = trips.delete(keys=["b"])
+        >>> now.count(), trips.count()
+        (2, 1)
+        """
+        return self._at(self._state())
+
+    def _at(self, state: TableState) -> Self:
+        """This table as of a state."""
+        found = copy(self)
+        found._fixed = state
+        return found
 
     def key_rule(self, *, with_paths: bool = True) -> KeyRule:
         """The rule that derives record keys and partition paths from rows."""
@@ -483,6 +506,12 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
 
     def _doomed(self, rows: Any, keys: Any, where: Filter | None) -> Rows:
         return keys_to_delete(self, rows, keys, where)
+
+    def _places_to_delete(self, rows: Any) -> Rows:
+        """Records given by their keys and partition paths, in columns of these names."""
+        found = arrow_table(rows)
+        paths = found.column(PARTITION_PATH).combine_chunks().dictionary_encode()
+        return KeyRows(found.column(RECORD_KEY), pa.chunked_array([paths]))
 
     def __getitem__(self, name: Any) -> Any:
         """Raises TypeError: a table is read by `scan`."""

@@ -1,0 +1,177 @@
+"""Queries by DuckDB on this machine.
+
+Each query has a connection of its own, which reads the files of its tables and nothing else: no
+other file, no network, no variable of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from pyhudi.api.input_conversion import arrow_table
+from pyhudi.api.table import Table, open_table
+from pyhudi.duckdb import attach
+from pyhudi.errors import UserError
+from pyhudi.libraries import load_library
+from pyhudi.sql.parse import rendered
+from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_ROWS: Final = 65_536
+"""Rows of a batch that DuckDB returns."""
+_DIALECT: Final = "duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDbEngine:
+    """DuckDB as the engine of queries.  options, storage_options: of tables that are opened."""
+
+    options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, Any] | None = None
+
+    def open(self, path: str) -> Table:
+        return open_table(path, options=self.options, storage_options=self.storage_options)
+
+    def result(self, query: Bound) -> pa.Table:
+        """All rows, in memory."""
+        with _reading(query) as reader:
+            return reader.read_all()
+
+    def answer(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    collected = result
+
+    def schema(self, query: Bound) -> pa.Schema:
+        empty = exp.select("*").from_(exp.Subquery(this=query.tree.copy(), alias="q")).limit(0)
+        with _reading(replace(query, tree=empty)) as reader:
+            return reader.schema
+
+    def rows(self, query: Bound, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+        """A stream, which is read once."""
+        opened = _reading(query)
+        reader = opened.__enter__()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                for batch in reader:
+                    yield batch if schema is None else _in_types(batch, schema)
+            finally:
+                opened.__exit__(None, None, None)
+
+        return pa.RecordBatchReader.from_batches(schema or reader.schema, _typed_errors(batches()))
+
+    def explained(self, query: Bound) -> str:
+        connection = _connection(query.relations)
+        try:
+            found = _execute(connection, query, "explain ").fetchall()
+        finally:
+            connection.close()
+        return "\n".join(str(row[-1]) for row in found)
+
+
+@contextmanager
+def _reading(query: Bound) -> Iterator[pa.RecordBatchReader]:
+    connection = _connection(query.relations)
+    try:
+        found = _execute(connection, query)
+        # the name of the method differs by release of DuckDB
+        method = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+        reader = method(_ROWS)
+        batches = pa.RecordBatchReader.from_batches(reader.schema, _typed_errors(reader))
+        yield batches
+    finally:
+        connection.close()
+
+
+def _typed_errors(batches: Any) -> Iterator[pa.RecordBatch]:
+    """The batches; errors of DuckDB while they are computed are UserErrors."""
+    import duckdb
+
+    try:
+        yield from batches
+    except (duckdb.Error, pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
+            raise
+        raise UserError("the query failed", reason=str(error).partition("\n")[0]) from error
+
+
+def _execute(connection: Any, query: Bound, before: str = "") -> Any:
+    import duckdb
+
+    text = rendered(query.tree, _DIALECT)
+    try:
+        return connection.sql(f"{before}{text}", params=query.used())
+    except duckdb.Error as error:
+        raise UserError(
+            "DuckDB rejected the query", reason=str(error).partition("\n")[0], query=text[:300]
+        ) from error
+
+
+def _connection(relations: Mapping[str, Relation]) -> DuckDBPyConnection:
+    """A connection with a view for each relation, closed to everything else."""
+    duckdb = load_library("duckdb", extra="duckdb", needed_for="SQL on one machine")
+    connection: DuckDBPyConnection = duckdb.connect(":memory:")
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET python_enable_replacements = false")
+    paths = []
+    for name, relation in relations.items():
+        paths += _create(connection, name, relation)
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    connection.execute(f"SET allowed_directories = [{listed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _create(connection: Any, name: str, relation: Relation) -> list[str]:
+    """Create the view of a relation; the folders that it reads."""
+    match relation:
+        case Snapshot(table, as_of, with_meta):
+            attach(connection, table, name, as_of=as_of, with_meta=with_meta)
+            return [f"{table.path.rstrip('/')}/"]
+        case Changes(table, since, until, cdc):
+            found: Any = (
+                table.capture(since, until)
+                if cdc
+                else table.changes(since, until).to_pyarrow_dataset()
+            )
+            connection.register(name, found)
+        case Keyed(table, keys):
+            connection.register(name, table.fetch(keys))
+        case Given(rows):
+            connection.register(name, arrow_table(rows))
+    return []
+
+
+def _in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in the types of a schema, by position.  Raises UserError for values that do not
+    fit: nothing is rounded or cut."""
+    columns = []
+    for column, field_ in zip(batch.columns, schema, strict=True):
+        if column.type != field_.type:
+            if column.null_count == len(column):
+                column = pa.nulls(len(column), field_.type)
+            else:
+                column = _cast(column, field_)
+        columns.append(column)
+    return pa.record_batch(columns, schema=schema)
+
+
+def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
+    try:
+        return pc.cast(column, to.type)
+    except pa.ArrowException as error:
+        raise UserError(
+            "a value does not fit the column", column=to.name, type=str(to.type),
+            given=str(column.type), reason=str(error),
+        ) from None  # fmt: skip

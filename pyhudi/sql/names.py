@@ -1,0 +1,106 @@
+"""Names of tables in SQL: those that a call gives, paths, and folders of tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from pyhudi.api.table import Table
+from pyhudi.errors import TableNotFoundError, UserError
+from pyhudi.filenames import HOODIE
+from pyhudi.near_names import near_names
+from pyhudi.sql.statements import Name
+from pyhudi.storage.url_resolver import locate
+
+Named: TypeAlias = Any
+"""What a name stands for: a Table, the path of one, or rows."""
+
+_PATH_FORM: Final = "hudi"
+_DEFAULT: Final = "default"
+"""The database of tables whose name has no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The tables that a statement may name.
+
+    tables: by name.  folder: of which each child with a `.hoodie` folder is a table.
+    open: opens a path.
+    """
+
+    open: Callable[[str], Table]
+    tables: Mapping[str, Named] = field(default_factory=dict)
+    folder: str | None = None
+    storage_options: Mapping[str, Any] | None = None
+
+    def find(self, name: Name) -> Named:
+        """The table or rows of a name; a table as of now.  Raises UserError with near names."""
+        found = self._given(name)
+        if found is None and self.folder is not None and (child := self._child(name)):
+            found = self.path_of(child)
+        if found is None:
+            raise self._unknown(name)
+        if isinstance(found, str | os.PathLike):
+            return self.open(os.fspath(found)).frozen()
+        return found.frozen() if isinstance(found, Table) else found
+
+    def _given(self, name: Name) -> Named | None:
+        if len(name.parts) == 2 and name.parts[0].lower() == _PATH_FORM:
+            return name.parts[1]
+        text = str(name)
+        if text in self.tables:
+            return self.tables[text]
+        alike = [one for one in self.tables if one.lower() == text.lower()]
+        if len(alike) > 1:
+            raise UserError(
+                "the name of a table is ambiguous", table=text, names=", ".join(alike),
+                hint="write it as it was registered",
+            )  # fmt: skip
+        return self.tables[alike[0]] if alike else None
+
+    def child_name(self, name: Name) -> str:
+        """The name of a folder for a table's name.  Raises UserError if it cannot be one."""
+        parts = [part for part in name.parts if part.lower() != _DEFAULT] or list(name.parts)
+        if len(parts) > 1 or parts[0] in ("", ".", "..") or set(parts[0]) & set("/\\\0"):
+            raise UserError(
+                "the name cannot be that of a table in a folder", table=str(name),
+                folder=self.folder, hint="use one name without separators of paths",
+            )  # fmt: skip
+        return parts[0]
+
+    def path_of(self, child: str) -> str:
+        """The path of a table in the folder."""
+        assert self.folder is not None
+        return f"{self.folder.rstrip('/')}/{child}"
+
+    def children(self) -> list[str]:
+        """The names of the folder's tables, sorted.  Cost: one listing a child."""
+        if self.folder is None:
+            return []
+        root = locate(self.folder, storage_options=self.storage_options)
+        folders = [entry.name for entry in root.children() if entry.is_folder]
+        return sorted(
+            name for name in folders if root.sub(name).exists(f"{HOODIE}/hoodie.properties")
+        )
+
+    def _child(self, name: Name) -> str | None:
+        try:
+            requested = self.child_name(name)
+        except UserError:
+            return None
+        known = self.children()
+        return next((one for one in known if one == requested), None) or next(
+            (one for one in known if one.lower() == requested.lower()), None
+        )
+
+    def _unknown(self, name: Name) -> TableNotFoundError:
+        known = [*self.tables, *self.children()]
+        near = near_names(str(name), known, 3)
+        listed = f"known: {', '.join(sorted(known)[:20])}" if known else "no table is registered"
+        how = f"pass tables={{'{name}': path}}, or write hudi.`path`"
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        return TableNotFoundError(
+            "no table has this name", table=str(name), hint=f"{meant}{listed}; {how}"
+        )

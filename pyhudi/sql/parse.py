@@ -1,0 +1,353 @@
+"""SQL text to statements, by sqlglot in Spark's dialect.
+
+The conversion is closed: the arguments of each node that it reads are listed, and a node with any
+other one is refused by name, as another version of sqlglot may express a part of the text by it.
+Expressions and queries stay trees; `relations` and the engines check these.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, NoReturn
+
+import sqlglot
+from sqlglot import Dialect, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from pyhudi.errors import UserError
+from pyhudi.sql.statements import (
+    Act,
+    Delete,
+    Explain,
+    Insert,
+    Merge,
+    MergeClause,
+    Name,
+    Query,
+    Statement,
+    Tree,
+    Update,
+    When,
+)
+
+_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
+    "Insert": frozenset({"this", "expression", "overwrite", "by_name"}),
+    "Update": frozenset({"this", "expressions", "where"}),
+    "Delete": frozenset({"this", "where"}),
+    "Merge": frozenset({"this", "using", "on", "whens"}),
+    "When": frozenset({"matched", "source", "condition", "then"}),
+    "Table": frozenset({"this", "db", "catalog", "alias", "partition"}),
+    "Partition": frozenset({"expressions"}),
+    "TableAlias": frozenset({"this"}),
+}
+"""The arguments of nodes of statements that are read here."""
+_NOT_SUPPORTED: Final = {
+    "Transaction": "each statement is one transaction; publish=False of the Python API waits",
+    "Commit": "each statement is committed when it ends",
+    "Rollback": "CALL rollback_to_instant undoes a commit",
+}
+
+
+@cache
+def dialect() -> type[Dialect]:
+    """Spark's SQL, in which a quote is also written by doubling it, as in standard SQL."""
+
+    class HudiSql(Spark):
+        class Tokenizer(Spark.Tokenizer):
+            STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
+
+    return HudiSql
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A statement and the names of its parameters: those of `?` are p1, p2, ... in the order of
+    the text."""
+
+    statement: Statement
+    parameters: frozenset[str]
+    are_positional: bool
+
+
+def parse(text: str) -> Parsed:
+    """The one statement of a text.  Raises UserError for text that is not SQL, for several
+    statements, and for statements that are not supported."""
+    if not isinstance(text, str):
+        raise UserError("SQL must be text", type=type(text).__name__, hint='sql("select 1")')
+    named, count = _with_names(text)
+    statement, parameters = _parsed(named)
+    if count and len(parameters) > count:
+        raise UserError(
+            "a statement has parameters of one kind", sql=_short(text), hint="use ? or :name alone"
+        )
+    return Parsed(statement, parameters, bool(count))
+
+
+def _with_names(text: str) -> tuple[str, int]:
+    """(the text with a name for each `?`, their number)."""
+    places = [t.start for t in _tokens(text) if t.token_type is TokenType.PLACEHOLDER]
+    for number, start in reversed(list(enumerate(places, 1))):
+        text = f"{text[:start]}:p{number}{text[start + 1 :]}"
+    return text, len(places)
+
+
+def _parsed(text: str) -> tuple[Statement, frozenset[str]]:
+    trees = _trees(text)
+    if len(trees) != 1:
+        raise UserError(
+            "the text must be one statement", statements=len(trees), sql=_short(text),
+            hint="pass one statement a call; `pyhudi sql -f` runs a file of them",
+        )  # fmt: skip
+    if isinstance(trees[0], exp.Command) and trees[0].this.upper() == "EXPLAIN":
+        inner, parameters = _parsed(text[_tokens(text)[0].end + 1 :])
+        if isinstance(inner, Explain):
+            raise UserError("EXPLAIN of EXPLAIN is not supported", sql=_short(text))
+        return Explain(inner), parameters
+    named = frozenset(node.name for node in trees[0].find_all(exp.Placeholder))
+    return _statement(trees[0], text), named
+
+
+def script(text: str) -> Iterator[tuple[int, str]]:
+    """The statements of a script, which `;` ends: (number of the first line, text) of each.
+
+    Raises UserError for text that has no tokens of SQL, such as an open quote.
+    """
+    start: int | None = None
+    line = end = 0
+    for token in _tokens(text):
+        if token.token_type is TokenType.SEMICOLON:
+            if start is not None:
+                yield line, text[start : token.start]
+            start = None
+            continue
+        if start is None:
+            start, line = token.start, token.line
+        end = token.end + 1
+    if start is not None:
+        yield line, text[start:end]
+
+
+def _tokens(text: str) -> list[Any]:
+    found: list[Any] = _by_sqlglot(text, lambda: list(sqlglot.tokenize(text, read=dialect())))
+    return found
+
+
+def _trees(text: str) -> list[Tree]:
+    logger = logging.getLogger("sqlglot")
+    before, logger.disabled = logger.disabled, True  # warns of each `Command`
+    try:
+        found = _by_sqlglot(text, lambda: sqlglot.parse(text, read=dialect()))
+    finally:
+        logger.disabled = before
+    return [tree for tree in found if tree is not None]
+
+
+def _by_sqlglot(text: str, work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except SqlglotError as error:
+        place: Any = next(iter(getattr(error, "errors", ())), {})
+        raise UserError(
+            "the text is not valid SQL", sql=_short(text), line=place.get("line"),
+            column=place.get("col"), near=place.get("highlight"),
+            reason=None if place else str(error).partition("\n")[0],
+        ) from None  # fmt: skip
+    except RecursionError:
+        raise UserError("the SQL text is nested too deeply", sql=_short(text)) from None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _statement(tree: Tree, text: str) -> Statement:
+    match tree:
+        case exp.Insert():
+            return _insert(tree)
+        case exp.Update():
+            return _update(tree)
+        case exp.Delete():
+            return _delete(tree)
+        case exp.Merge():
+            return _merge(tree)
+        case exp.Query() | exp.Values():
+            return Query(tree)
+    kind = tree.this.upper() if isinstance(tree, exp.Command) else tree.key.upper()
+    raise UserError(
+        "the statement is not supported", statement=kind, sql=_short(text),
+        hint=_NOT_SUPPORTED.get(type(tree).__name__, "docs/sql.md lists the statements"),
+    )  # fmt: skip
+
+
+def closed(node: Tree, known: frozenset[str] | None = None) -> None:
+    """Raise UserError if a node has an argument that its conversion does not read."""
+    kind = type(node).__name__
+    known = _ARGUMENTS[kind] if known is None else known
+    for argument, value in node.args.items():
+        if argument not in known and value not in (None, False, []):
+            part = value.sql(dialect()) if hasattr(value, "sql") else argument
+            refuse(node, part=part)
+
+
+def refuse(
+    node: Tree, what: str = "a part of the statement is not supported", **facts: Any
+) -> NoReturn:
+    """Raise UserError that names a node."""
+    raise UserError(
+        what, statement=node.key.upper(), **{"sql": _short(node.sql(dialect())), **facts}
+    )
+
+
+def name_of(table: Tree) -> Name:
+    """The name of a table in a statement.  Raises UserError for anything else."""
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        refuse(table, "a table is expected here")
+    closed(table)
+    parts = tuple(part.name for part in table.parts)
+    alias = table.args.get("alias")
+    if alias is not None:
+        closed(alias)
+    return Name(parts, alias.name if alias is not None else parts[-1])
+
+
+def _insert(tree: Tree) -> Insert:
+    closed(tree)
+    table, columns, partition = tree.this, None, None
+    if isinstance(table, exp.Schema):
+        columns = tuple(column.name for column in table.expressions)
+        table = table.this
+    given = table.args.get("partition")
+    if given is not None:
+        closed(given)
+        partition = dict(map(_partition_value, given.expressions))
+    query = tree.expression
+    if not isinstance(query, exp.Query | exp.Values):
+        refuse(tree)
+    return Insert(
+        name_of(table), query, columns, partition, bool(tree.args.get("overwrite")),
+        bool(tree.args.get("by_name")),
+    )  # fmt: skip
+
+
+def _partition_value(node: Tree) -> tuple[str, Tree | None]:
+    if isinstance(node, exp.EQ):
+        return _column(node.this), node.expression
+    return _column(node), None
+
+
+def _column(node: Tree, of: Name | None = None) -> str:
+    """The name of a column that a statement writes.  of: the table that may qualify it."""
+    if isinstance(node, exp.Identifier):
+        return str(node.name)
+    if not isinstance(node, exp.Column):
+        refuse(node, "a column is expected here")
+    qualifiers = [part.name for part in node.parts[:-1]]
+    allowed = [] if of is None else [[of.alias], [of.parts[-1]], list(of.parts)]
+    folded = [[name.lower() for name in names] for names in allowed]
+    if qualifiers and [name.lower() for name in qualifiers] not in folded:
+        refuse(
+            node, "a field of a struct cannot be assigned", hint="assign the whole struct column"
+        )
+    return str(node.name)
+
+
+def _assignments(nodes: list[Tree], of: Name) -> dict[str, Tree]:
+    found: dict[str, Tree] = {}
+    for node in nodes:
+        if not isinstance(node, exp.EQ):
+            refuse(node, "an assignment is expected here")
+        name = _column(node.this, of)
+        if name in found:
+            refuse(node, "a column is assigned twice", column=name)
+        found[name] = node.expression
+    return found
+
+
+def _update(tree: Tree) -> Update:
+    closed(tree)
+    target = name_of(tree.this)
+    return Update(target, _assignments(tree.expressions, target), _where(tree))
+
+
+def _delete(tree: Tree) -> Delete:
+    tables = tree.args.get("tables")
+    if not tree.this and tables and len(tables) == 1:
+        closed(tree, frozenset({"tables", "where"}))
+        return Delete(name_of(tables[0]), _where(tree))
+    closed(tree)
+    return Delete(name_of(tree.this), _where(tree))
+
+
+def _where(tree: Tree) -> Tree | None:
+    where = tree.args.get("where")
+    return None if where is None else where.this
+
+
+def _merge(tree: Tree) -> Merge:
+    closed(tree)
+    target, source = name_of(tree.this), tree.args["using"]
+    alias = source.alias_or_name
+    if not alias:
+        refuse(tree, "the source of MERGE needs a name", hint="USING (select ...) AS source")
+    clauses = tuple(_merge_clause(when, target) for when in tree.args["whens"].expressions)
+    return Merge(target, source, alias, tree.args["on"], clauses)
+
+
+def _merge_clause(node: Tree, target: Name) -> MergeClause:
+    closed(node)
+    condition, then = node.args.get("condition"), node.args["then"]
+    if node.args["matched"]:
+        when = When.MATCHED
+    else:
+        when = When.NOT_MATCHED_BY_SOURCE if node.args.get("source") else When.NOT_MATCHED
+    if isinstance(then, exp.Var) and then.name.upper() == "DELETE":
+        return _checked(MergeClause(when, Act.DELETE, condition), node)
+    if isinstance(then, exp.Update):
+        closed(then, frozenset({"expressions"}))
+        if any(isinstance(one, exp.Star) for one in then.expressions):
+            return _checked(MergeClause(when, Act.UPDATE, condition), node)
+        values = _assignments(then.expressions, target)
+        return _checked(MergeClause(when, Act.UPDATE, condition, values), node)
+    if isinstance(then, exp.Insert):
+        return _checked(MergeClause(when, Act.INSERT, condition, _inserted(then, target)), node)
+    refuse(node)
+
+
+def _checked(clause: MergeClause, node: Tree) -> MergeClause:
+    is_insert = clause.act is Act.INSERT
+    if is_insert != (clause.when is When.NOT_MATCHED):
+        refuse(node, f"{clause.act.value} is not possible in {clause.when.value}")
+    by_source = clause.when is When.NOT_MATCHED_BY_SOURCE
+    if by_source and clause.act is Act.UPDATE and clause.assignments is None:
+        refuse(node, "UPDATE SET * is not possible in WHEN NOT MATCHED BY SOURCE")
+    return clause
+
+
+def _inserted(then: Tree, target: Name) -> dict[str, Tree] | None:
+    closed(then, frozenset({"this", "expression"}))
+    if isinstance(then.this, exp.Star):
+        return None
+    if not isinstance(then.this, exp.Tuple) or not isinstance(then.expression, exp.Tuple):
+        refuse(then, "INSERT of MERGE needs columns and values", hint="INSERT (id) VALUES (s.id)")
+    names = [_column(column, target) for column in then.this.expressions]
+    values = then.expression.expressions
+    if len(names) != len(values) or len(set(names)) < len(names):
+        refuse(then, "INSERT of MERGE needs one value for each column")
+    return dict(zip(names, values, strict=True))
+
+
+def rendered(tree: Tree, to: str) -> str:
+    """A tree as text of an engine's dialect.  Raises UserError for what the engine lacks."""
+    try:
+        return str(tree.sql(to, unsupported_level=ErrorLevel.RAISE, comments=False))
+    except SqlglotError as error:
+        raise UserError(
+            f"the engine does not support a part of the statement: {error}",
+            sql=_short(tree.sql(dialect())),
+        ) from None  # fmt: skip
+    except RecursionError:
+        raise UserError("the SQL text is nested too deeply") from None

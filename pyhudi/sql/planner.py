@@ -1,0 +1,220 @@
+"""From statements to queries of the engine and verbs of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pyhudi.api.found_rows import PLACE, Find, delete_found, upsert_found
+from pyhudi.errors import UserError
+from pyhudi.near_names import columns_hint
+from pyhudi.records import without_meta
+from pyhudi.sql.engine import QueryEngine
+from pyhudi.sql.names import Names
+from pyhudi.sql.relations import Binder, Bound
+from pyhudi.sql.statements import (
+    Delete,
+    Explain,
+    Insert,
+    Merge,
+    Name,
+    Query,
+    Statement,
+    Tree,
+    Update,
+    Write,
+)
+from pyhudi.write.updated_rows import check_assignments
+
+INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
+_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Runs statements.  insert_operation: that of INSERT INTO; None: upsert for a table with an
+    ordering field, else insert."""
+
+    engine: QueryEngine
+    names: Names
+    insert_operation: str | None = None
+
+    def run(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
+        """The rows of a query, or the report of a write."""
+        binder = Binder(self.names, parameters)
+        match statement:
+            case Query(tree):
+                return self.engine.result(binder.bound(tree))
+            case Explain(Query(tree)):
+                return self._as_rows(self.engine.explained(binder.bound(tree)))
+            case Explain(inner):
+                return self._as_rows(str(self._write(inner, binder, dry_run=True)))  # type: ignore[arg-type]
+            case _:
+                return self._write(statement, binder, dry_run=False)
+
+    def _as_rows(self, plan: str) -> Any:
+        return self.engine.answer(pa.table({"plan": plan.splitlines()}))
+
+    def _write(self, statement: Write, binder: Binder, *, dry_run: bool) -> Any:
+        match statement:
+            case Insert():
+                return self._insert(statement, binder, dry_run=dry_run)
+            case Update():
+                return self._update(statement, binder, dry_run=dry_run)
+            case Delete():
+                return self._delete(statement, binder, dry_run=dry_run)
+            case Merge():
+                raise UserError("MERGE INTO is not supported")
+
+    def _update(self, statement: Update, binder: Binder, *, dry_run: bool) -> Any:
+        """One query of the new rows, which are upserted."""
+        table = binder.table(statement.target)
+        schema = without_meta(table.schema)
+        values = {
+            column_named(name, schema): value for name, value in statement.assignments.items()
+        }
+        check_assignments(values, schema, table.config)
+        columns = [
+            as_column(values.get(name, own_column(statement.target, name)), name)
+            for name in schema.names
+        ]
+        query = binder.bound(_from_target(columns, statement.target, statement.where))
+        return upsert_found(table, self._finds(query, schema), dry_run=dry_run)
+
+    def _delete(self, statement: Delete, binder: Binder, *, dry_run: bool) -> Any:
+        """One query of keys and partitions."""
+        table = binder.table(statement.target)
+        columns = [own_column(statement.target, name) for name in PLACE]
+        query = binder.bound(_from_target(columns, statement.target, statement.where))
+        places = pa.schema([(name, pa.string()) for name in PLACE])
+        return delete_found(table, self._finds(query, places), dry_run=dry_run)
+
+    def _finds(self, query: Bound, schema: pa.Schema) -> Find:
+        self.engine.schema(query)  # its errors are raised before the write begins
+        return lambda table: self.engine.rows(query.at(table), schema)
+
+    def _insert(self, statement: Insert, binder: Binder, *, dry_run: bool) -> Any:
+        table = binder.table(statement.target)
+        schema = without_meta(table.schema)
+        query = self._inserted(statement, binder, schema)
+        is_dynamic = statement.partition is None or None in statement.partition.values()
+        rows = self.engine.rows(query, schema)
+        if not statement.overwrite:
+            operation = self.insert_operation or (
+                "upsert" if table.config.ordering_fields else "insert"
+            )
+            if operation not in _OPERATIONS:
+                raise UserError(
+                    "unknown operation of INSERT INTO", operation=operation,
+                    hint=f"{INSERT_OPERATION} is one of {', '.join(_OPERATIONS)}",
+                )  # fmt: skip
+            return getattr(table, operation)(rows, dry_run=dry_run)
+        if table.config.partition_fields and not (is_dynamic and statement.partition is None):
+            return table.insert_overwrite(rows, dry_run=dry_run)
+        return table.insert_overwrite_table(rows, dry_run=dry_run)
+
+    def _inserted(self, statement: Insert, binder: Binder, schema: pa.Schema) -> Bound:
+        """The query of an INSERT with all columns of the table, in its order."""
+        inner = as_select(statement.query)
+        given = self.engine.schema(binder.bound(inner)).names
+        static = {
+            column_named(name, schema): value
+            for name, value in (statement.partition or {}).items()
+            if value is not None
+        }
+        targets = _insert_columns(statement, schema, static, given)
+        if len(targets) != len(given):
+            raise UserError(
+                "the query has another number of columns than the table",
+                table=str(statement.target), columns=", ".join(targets), given=", ".join(given),
+                hint="name the columns: INSERT INTO t (id, fare) ...",
+            )  # fmt: skip
+        names = [f"c{number}" for number in range(len(given))]
+        places = dict(zip(targets, names, strict=True))
+        columns = []
+        for name in schema.names:
+            value = static.get(name, exp.null())
+            if name in places:
+                value = exp.column(places[name], table="q")
+            columns.append(as_column(value, name))
+        alias = exp.TableAlias(
+            this=exp.to_identifier("q"), columns=list(map(exp.to_identifier, names))
+        )
+        source = exp.Subquery(this=inner, alias=alias)
+        return binder.bound(exp.select(*columns).from_(source))
+
+
+def _insert_columns(
+    statement: Insert, schema: pa.Schema, static: Mapping[str, Tree], given: Sequence[str]
+) -> list[str]:
+    """The column of the table that each column of the query is for."""
+    if statement.columns is not None:
+        return _distinct([column_named(name, schema) for name in statement.columns], statement)
+    if statement.by_name:
+        return _distinct([column_named(name, schema) for name in given], statement)
+    dynamic = [
+        column_named(name, schema)
+        for name, value in (statement.partition or {}).items()
+        if value is None
+    ]
+    last = {*static, *dynamic}
+    return [name for name in schema.names if name not in last] + dynamic
+
+
+def _distinct(names: list[str], statement: Insert) -> list[str]:
+    if len(set(names)) < len(names):
+        raise UserError(
+            "a column is named twice", table=str(statement.target), columns=", ".join(names)
+        )
+    return names
+
+
+def column_named(name: str, schema: pa.Schema) -> str:
+    """A column of a table, regardless of case.  Raises UserError."""
+    found = [n for n in schema.names if n == name] or [
+        n for n in schema.names if n.lower() == name.lower()
+    ]
+    if len(found) != 1:
+        raise UserError(
+            "the table has no such column", column=name, hint=columns_hint([name], schema.names)
+        )
+    return str(found[0])
+
+
+def own_column(of: Name, name: str) -> Tree:
+    """A column of the table that a statement writes to."""
+    return exp.column(
+        exp.to_identifier(name, quoted=True), table=exp.to_identifier(of.alias, quoted=True)
+    )
+
+
+def as_column(value: Tree, name: str) -> Tree:
+    """A value as a column of a query."""
+    return exp.alias_(value.copy(), name, quoted=True)
+
+
+def as_select(query: Tree) -> Tree:
+    """A query as SELECT, which VALUES alone is not."""
+    if not isinstance(query, exp.Values):
+        return query
+    named = query.copy()
+    if not named.args.get("alias"):
+        named.set("alias", exp.TableAlias(this=exp.to_identifier("v")))
+    return exp.select("*").from_(named)
+
+
+def table_of(name: Name) -> Tree:
+    """A table of a query."""
+    parts = [exp.to_identifier(part, quoted=True) for part in name.parts]
+    places = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
+    alias = exp.TableAlias(this=exp.to_identifier(name.alias, quoted=True))
+    return exp.Table(**places, alias=alias)
+
+
+def _from_target(columns: Sequence[Tree], target: Name, where: Tree | None) -> Tree:
+    found = exp.select(*columns).from_(table_of(target))
+    return found if where is None else found.where(where.copy())

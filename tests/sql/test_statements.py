@@ -1,0 +1,70 @@
+"""The table of statements, on tables of each type with and without an ordering field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from tests.sql.cases import BEFORE, CASES, SCHEMA, SOURCES, Case
+
+KINDS = {
+    "cow": {"table_type": "cow"},
+    "mor": {"table_type": "mor"},
+    "cow_ordered": {"table_type": "cow", "ordering": "ts"},
+    "mor_ordered": {"table_type": "mor", "ordering": "ts"},
+    "v6_mor_ordered": {"table_type": "mor", "ordering": "ts", "version": 6},
+}
+
+
+def trips(folder: Path, kind: str, **more: Any) -> pyhudi.Table:
+    """The target of the cases, with its rows."""
+    arguments: dict[str, Any] = {"record_key": "id", "partition_by": "city", **KINDS[kind], **more}
+    table = pyhudi.create_table(folder / "trips", SCHEMA, **arguments)
+    columns = list(zip(*BEFORE, strict=True))
+    table.upsert(
+        pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    )
+    return table
+
+
+def stored(table: pyhudi.Table) -> dict[str, list[tuple[Any, ...]]]:
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for row in table.to_arrow().to_pylist():
+        found.setdefault(row["id"], []).append(tuple(row.values()))
+    return found
+
+
+def runs(case: Case, table: pyhudi.Table) -> Any:
+    return pyhudi.sql(
+        case.sql, tables={"trips": table.path, **SOURCES}, parameters=case.parameters,
+        options=dict(case.options) or None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sql[:90])
+def test_a_statement_gives_its_rows(case: Case, kind: str, tmp_path: Path) -> None:
+    if case.ordered is not None and case.ordered != ("ordering" in KINDS[kind]):
+        kind = "mor_ordered" if case.ordered else "mor"
+    table = trips(tmp_path, kind)
+    before, instants = stored(table), len(table.timeline)
+    if case.error is not None:
+        with pytest.raises(pyhudi.PyhudiError) as caught:
+            runs(case, table)
+        assert case.error in str(caught.value)
+        assert stored(table) == before
+        assert len(table.timeline) == instants
+        return
+    found = runs(case, table)
+    if case.rows is not None:
+        assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(case.rows)
+        return
+    assert case.change is not None
+    after = {**before, **{key: [row] for key, row in case.change.items() if row is not None}}
+    for key in (key for key, row in case.change.items() if row is None):
+        del after[key]
+    assert stored(table) == after
