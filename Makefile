@@ -40,13 +40,14 @@
 # make long-simulate        actors, faults and a virtual clock under fresh seeds (MINUTES=10)
 # make long-spark-stores    tables on HDFS and S3, written and read by Spark; jars are fetched the first time
 # make long-spark-versions  tests/spark with PySpark 3.5, 4.0 and the newest 4.x, in environments of their own
-# make long-test-version-9  the tests without Java; tables of tests that name no version have version 9
+# make long-test-version-6  the tests without Java; tables of tests that name no version have version 6
+# make long-test-version-8  the same with version 8
 # make long-torn            every file of a table cut, zero-filled or lost, then read and repaired
 # make long-zookeeper       the locks of Apache Hudi on a real ZooKeeper
 
 LONG := azure browser catalogs chaos engines engines-local failing-disk failing-store faults filters fuzz \
   hbase hdfs history hudi-rs ingest-kills interop kafka kills model mutants newcomer outsiders \
-  postgres properties sanitize simulate spark-stores spark-versions test-version-9 torn zookeeper
+  postgres properties sanitize simulate spark-stores spark-versions test-version-6 test-version-8 torn zookeeper
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -59,7 +60,7 @@ help:
 # Tests and benches start hundreds of processes; without stored bytecode each compiles the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build demo test test-interop test-spark test-plain check check-types-and-benches long bench figures docs wheel clean $(LONG)
+.PHONY: help build demo test test-interop test-spark test-plain test-older-versions check check-types-and-benches long bench figures docs wheel clean $(LONG)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -88,10 +89,10 @@ demo: $(VENV)/.demo
 
 # The parts run in parallel; one that needs a JVM has a single process, so the others give way to it.
 # The last lines are of all: what did not run and why.
-PARTS := interop spark plain
+PARTS := interop spark plain version-6 version-8
 test: build
 	@rm -f $(PARTS:%=build/tests/%.json); status=0; \
-	$(MAKE) -k -j4 --output-sync=target test-interop test-spark test-plain $(BESIDE) || status=1; \
+	$(MAKE) -k -j4 --output-sync=target test-interop test-spark test-plain test-older-versions $(BESIDE) || status=1; \
 	$(BIN)/python -m tests.support.not_run $(PARTS:%=build/tests/%.json) || status=1; \
 	exit $$status
 
@@ -110,6 +111,13 @@ test-spark: build
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
 	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
+
+# Of the same tests, on tables of the older versions: one in sixteen, other ones for each version.
+test-older-versions: build
+	status=0; for version in 6 8; do \
+	  PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/version-$$version.json nice -n 5 $(PYTEST) \
+	  --table-version=$$version --part=$$version/16 -m 'not slow and not interop and not spark' || status=1; \
+	done; exit $$status
 
 check: build
 	$(BIN)/ruff format --check .
@@ -190,13 +198,13 @@ define long-failing-disk
 $(BIN)/python -m tests.crash.disk faults --seed $${SEED:-0}
 $(BIN)/python -m tests.crash.disk reads
 $(BIN)/python -m tests.crash.disk power
-$(BIN)/python -m tests.crash.disk faults --seed $${SEED:-0} --version 9
-$(BIN)/python -m tests.crash.disk power --version 9
+$(BIN)/python -m tests.crash.disk faults --seed $${SEED:-0} --version 6
+$(BIN)/python -m tests.crash.disk power --version 6
 endef
 
 define long-failing-store
 $(BIN)/python -m tests.crash.store --seed $${SEED:-0}
-$(BIN)/python -m tests.crash.store --seed $${SEED:-0} --version 9
+$(BIN)/python -m tests.crash.store --seed $${SEED:-0} --version 6
 endef
 
 long-faults = $(BIN)/python -m tests.index_faults --keys 2000000 --faults 3000 --seed $${SEED:-1}
@@ -282,11 +290,13 @@ endef
 SPARKS := 3.5 4.0 4
 long-spark-versions = @status=0; for version in $(SPARKS); do $(MAKE) long-spark-version-$$version || status=1; done; exit $$status
 
-long-test-version-9 = $(BIN)/python -m pytest -n 2 --dist loadscope --table-version=9 --every-case -m 'not slow and not interop and not spark'
+on_version = $(BIN)/python -m pytest -n 2 --dist loadscope --table-version=$(1) --every-case -m 'not slow and not interop and not spark'
+long-test-version-6 = $(call on_version,6)
+long-test-version-8 = $(call on_version,8)
 
 define long-torn
 $(BIN)/python -m tests.crash.torn --seed $${SEED:-0}
-$(BIN)/python -m tests.crash.torn --seed $${SEED:-0} --version 9
+$(BIN)/python -m tests.crash.torn --seed $${SEED:-0} --version 6
 endef
 
 long-zookeeper = $(PYTEST) -m zookeeper tests

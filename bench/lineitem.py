@@ -77,7 +77,7 @@ class Made:
     rows: pa.Table
 
 
-def make(path: Path, count: int, kind: str, *, version: int = 6) -> Made:
+def make(path: Path, count: int, kind: str, *, version: int = 9) -> Made:
     """A table of `count` line items by ship year, of which a tenth was updated and a hundredth
     deleted; in logs if it is merge-on-read."""
     rows = lineitem(np.arange(count), 1)

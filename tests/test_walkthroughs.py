@@ -23,6 +23,7 @@ import pytest
 import pyhudi
 from pyhudi.cli.app import commands
 from pyhudi.environment import examine_environment
+from pyhudi.options import DEFAULT_TABLE_VERSION
 from pyhudi.write import table_creation
 from tests.support.fake_metastore import metastore
 from tests.support.object_stores import environment_of, shared_s3
@@ -63,7 +64,7 @@ def pages(*, spark: bool) -> list[Any]:
 @pytest.fixture(autouse=True)
 def default_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages describe tables of the default version, whatever version a run requests."""
-    monkeypatch.setattr(table_creation, "DEFAULT_TABLE_VERSION", 6)
+    monkeypatch.setattr(table_creation, "DEFAULT_TABLE_VERSION", DEFAULT_TABLE_VERSION)
 
 
 @pytest.fixture(autouse=True)

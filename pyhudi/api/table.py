@@ -132,8 +132,8 @@ def create_table(
     merge: a function `merge(old, new)` of record batches that merges stored and newer records.
     Row i of `old`, of `new` and of the result have the same key and the same columns.  The table
     stores the function's name; writes and log merges must be given the function again.
-    version: of the table's format, 6 (the default), 8 or 9; docs/compatibility.md says who reads
-    which.  "partitioned_record" needs version 9, which is then the default.
+    version: of the table's format, 9 (the default), 8 or 6; docs/compatibility.md says who reads
+    which: Apache Hudi 0.x reads 6 only.  "partitioned_record" needs version 9.
     other_files: create it although its folder holds other files.
     Raises UserError (the table already exists, invalid arguments), SchemaError, OptionError.
     """

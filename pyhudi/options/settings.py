@@ -18,8 +18,8 @@ from pyhudi.options.concurrent_writers import Concurrency, LockRules, check_posi
 from pyhudi.options.indexes import IndexKind, IndexRules
 from pyhudi.options.service_settings import ClusteringOptions, CompactionOptions, ExpiryOptions
 
-DEFAULT_TABLE_VERSION: Final = 6
-"""The version of a new table that names none."""
+DEFAULT_TABLE_VERSION: Final = 9
+"""The version of a new table that names none: as of Apache Hudi 1.1 and later."""
 
 
 class LogFormat(Enum):

@@ -12,11 +12,7 @@ from pyhudi.errors import OptionError, SchemaError, UserError
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
 from pyhudi.formats.column_names import check_names
 from pyhudi.formats.nested_fields import type_at
-from pyhudi.index.selection import (
-    PARTITIONED_INDEX_VERSION,
-    bucket_rule,
-    index_properties,
-)
+from pyhudi.index.selection import bucket_rule, index_properties
 from pyhudi.keygen.generators import PythonKeys
 from pyhudi.keygen.key_generator_config import key_rule
 from pyhudi.keygen.new_table_keys import new_keys
@@ -68,9 +64,7 @@ def config_of(table: NewTable) -> TableConfig:
     if not table.record_key:
         raise UserError("a table needs a record key", hint="record_key='id'")
     options = table.options
-    by_partition = table.index.traits.by_partition or options.write.keep_partitioned_index
-    default = PARTITIONED_INDEX_VERSION if by_partition else DEFAULT_TABLE_VERSION
-    version = options.table.version or default
+    version = options.table.version or DEFAULT_TABLE_VERSION
     choice = merge_choice(
         options.table, options.read.merging, table.ordering, schema.names, version=version
     )

@@ -376,7 +376,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--operations", nargs="+", default=list(OPERATIONS))
-    parser.add_argument("--version", default="6", help="of the tables")
+    parser.add_argument("--version", default="9", help="of the tables")
     arguments = parser.parse_args()
     OPTIONS["hoodie.write.table.version"] = arguments.version
     root = os.environ.get("PYHUDI_DISK_ROOT")

@@ -240,7 +240,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--version", type=int, default=6, help="of the tables")
+    parser.add_argument("--version", type=int, default=9, help="of the tables")
     arguments = parser.parse_args()
     totals = Totals()
     for kind in TableType:

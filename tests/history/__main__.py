@@ -49,7 +49,7 @@ def round_of_threads(
     ops: int,
     writers: int,
     keys: int = KEYS,
-    version: int = 6,
+    version: int = 9,
 ) -> Verdict:
     """Writers in threads; what one of them raised is a problem."""
     new_table(fs, kind, version)
@@ -116,7 +116,7 @@ def in_child(work: Callable[..., None], *args: Any, **named: Any) -> Any:
     return child
 
 
-def make_table(folder: Path, kind: TableType, version: int = 6) -> None:
+def make_table(folder: Path, kind: TableType, version: int = 9) -> None:
     maker = in_child(lambda: new_table(store_of(folder), kind, version))
     maker.join()
     assert maker.exitcode == 0
@@ -134,7 +134,7 @@ def begin(folder: Path, name: str, *, seed: int, ops: int, keys: int = KEYS) -> 
 
 
 def round_of_processes(
-    folder: Path, kind: TableType, *, seed: int, ops: int, writers: int, version: int = 6
+    folder: Path, kind: TableType, *, seed: int, ops: int, writers: int, version: int = 9
 ) -> Verdict:
     make_table(folder, kind, version)
     share = -(-ops // writers)
@@ -154,7 +154,7 @@ def chaos(
     seconds: float,
     writers: int,
     pause: float,
-    version: int = 6,
+    version: int = 9,
 ) -> Verdict:
     """Processes that are killed at random and begun anew.  pause: between two kills at most."""
     dice = random.Random(seed)
@@ -207,7 +207,7 @@ def main() -> int:
     parser.add_argument("--chaos", action="store_true")
     parser.add_argument("--store", choices=("s3", "hdfs"), help="of chaos; default: the disk")
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--version", type=int, help="of the tables; default: 6 and 9 in turns")
+    parser.add_argument("--version", type=int, help="of the tables; default: 9 and 6 in turns")
     arguments = parser.parse_args()
     if arguments.store:
         ours, theirs = multiprocessing.Pipe()
@@ -232,7 +232,7 @@ def main() -> int:
 
 def one_round(arguments: argparse.Namespace, kind: TableType, seed: int) -> Verdict:
     writers = arguments.writers or random.Random(seed).randint(2, 16)
-    version = arguments.version or (6, 9)[seed // 2 % 2]
+    version = arguments.version or (9, 6)[seed // 2 % 2]
     if not arguments.processes and not arguments.chaos:
         return round_of_threads(
             MemoryFileSystem(), kind, seed=seed, ops=arguments.ops, writers=writers,

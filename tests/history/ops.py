@@ -68,7 +68,7 @@ def options_of(op: str = "", **more: str) -> Options:
     return parse_options({**OPTIMISTIC, **more, **({"_op": op} if op else {})})
 
 
-def new_table(fs: FileSystem, kind: TableType, version: int = 6) -> None:
+def new_table(fs: FileSystem, kind: TableType, version: int = 9) -> None:
     options = options_of(**{"hoodie.write.table.version": str(version)})
     create(fs, NewTable(SCHEMA, "t", kind, ("id",), ("part",), (), options))
 

@@ -244,7 +244,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--driver-kills", type=int, default=20, help="of the kills, on Spark")
     parser.add_argument("--rate", type=int, default=1000)
-    parser.add_argument("--version", type=int, default=6)
+    parser.add_argument("--version", type=int, default=9)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hudi", action="store_true", help="read the table by Apache Hudi too")
     parser.add_argument("--table")

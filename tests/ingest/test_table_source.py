@@ -20,7 +20,7 @@ from tests.ingest.contract import SCHEMA, UNLIMITED, SourceContract, SourceHarne
 from tests.support.golden import version_table, version_table_names
 
 
-def made(path: Path, version: int = 6, **how: Any) -> Any:
+def made(path: Path, version: int = 9, **how: Any) -> Any:
     how = {"record_key": "id", "partition_by": "city", "ordering": "ts", **how}
     return pyhudi.create_table(path, SCHEMA, version=version, **how)
 

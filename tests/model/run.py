@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=2)
     parser.add_argument("--services", type=int, default=1)
     parser.add_argument("--losses", type=int, default=1)
-    parser.add_argument("--version", type=int, default=6, choices=(6, 9))
+    parser.add_argument("--version", type=int, default=9, choices=(6, 9))
     arguments = parser.parse_args()
     rules = Rules(
         crashes=arguments.crashes,

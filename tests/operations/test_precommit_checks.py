@@ -27,7 +27,7 @@ def checks(kind: str, queries: str, **others: str) -> dict[str, str]:
     }
 
 
-def opened(tmp_path: Path, options: dict[str, str], kind: str = "cow", version: int = 6) -> Any:
+def opened(tmp_path: Path, options: dict[str, str], kind: str = "cow", version: int = 9) -> Any:
     table = pyhudi.create_table(
         tmp_path / "t", ROWS.schema, record_key="id", partition_by="city", table_type=kind,
         version=version,

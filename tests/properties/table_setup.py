@@ -90,7 +90,7 @@ class Setup:
     event_time: bool
     moves: bool
     options: dict[str, str]
-    version: int = 6
+    version: int = 9
 
     @property
     def merges(self) -> bool:

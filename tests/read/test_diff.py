@@ -42,7 +42,7 @@ steps = st.lists(
 )
 
 
-def new_table(kind: str, version: int = 6) -> Table:
+def new_table(kind: str, version: int = 9) -> Table:
     return pyhudi.create_table(
         f"memory://diff{next(NAMES)}", SCHEMA, record_key="id", partition_by="part",
         table_type=kind, version=version,

@@ -124,7 +124,7 @@ def test_answers_are_equal_with_skipping_on_and_off(
             assert rows_of(one) == rows_of(other)
 
 
-def spread(table_type: str = "cow", version: int = 6, **options: str) -> Table:
+def spread(table_type: str = "cow", version: int = 9, **options: str) -> Table:
     """Ten file groups of one key each; column small is the key's number."""
     table = pyhudi.create_table(
         f"memory://skip{next(names)}", SCHEMA, record_key="id", options={**STATS, **options},

@@ -48,7 +48,7 @@ def rows(first: int, count: int, ts: int = 1, city: str = "") -> pa.Table:
     )
 
 
-def made(path: Path, kind: str = "mor", version: int = 6) -> pyhudi.Table:
+def made(path: Path, kind: str = "mor", version: int = 9) -> pyhudi.Table:
     return pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="city", ordering="ts", table_type=kind,
         version=version,
@@ -146,7 +146,8 @@ def test_failed_writes_are_shown(tmp_path: Path) -> None:
         table.upsert(rows(0, 6, ts))
     last = table.timeline.commits.last
     assert last is not None
-    (tmp_path / f"t/.hoodie/{last.time}.commit").unlink()  # its writer crashed before the commit
+    done = f"{last.time}_{last.completed_at}.commit"
+    (tmp_path / "t/.hoodie/timeline" / done).unlink()  # its writer crashed before the commit
     found = part(facts_of(table).timeline, TimelineFacts)
     assert [f.instant for f in found.failures] == [last.time]
     assert sum(lane.pending for lane in found.lanes) == 1
@@ -162,7 +163,7 @@ def test_a_damaged_table_gives_a_page_with_the_findings(tmp_path: Path, damage: 
     table.insert(rows(0, 9))
     last = table.upsert(rows(0, 9, 2)).instant
     pattern = {
-        "commit": f".hoodie/{last}.commit",
+        "commit": f".hoodie/timeline/{last}_*.commit",
         "properties": ".hoodie/hoodie.properties",
         "base": "c0/*.parquet",
         "metadata": ".hoodie/metadata/files/*",
@@ -214,7 +215,7 @@ class Watched(MemoryFileSystem):
 
 
 def test_of_a_huge_timeline_only_the_newest_commits_are_read(tmp_path: Path) -> None:
-    made(tmp_path / "t", "cow")
+    made(tmp_path / "t", "cow", version=6)
     Watched.reads.clear()
     fs = Watched()
     properties = ".hoodie/hoodie.properties"

@@ -134,13 +134,13 @@ class Doom:
 
 def committed(folder: Path) -> int:
     kinds = ("commit", "deltacommit", "replacecommit")
-    timeline = (folder / "to" / ".hoodie").glob("*.*")
+    timeline = (folder / "to" / ".hoodie" / "timeline").glob("*.*")
     return sum(1 for file in timeline if file.name.split(".", 1)[1] in kinds)
 
 
 def is_through(folder: Path) -> bool:
     """Whether too few commits are left for a run to be killed in the middle."""
-    there = sum(1 for _ in (folder / "from" / ".hoodie").glob("*.commit"))
+    there = sum(1 for _ in (folder / "from" / ".hoodie" / "timeline").glob("*.commit"))
     return committed(folder) >= there - 4
 
 

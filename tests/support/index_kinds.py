@@ -6,7 +6,7 @@ import atexit
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyhudi.api.table import Table
 from pyhudi.engine import Engine, LocalEngine
 from pyhudi.filenames import PROPERTIES
+from pyhudi.index.selection import PARTITIONED_INDEX_VERSION
 from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
 from pyhudi.storage.filesystem import FileSystem
@@ -52,8 +53,12 @@ class Indexed:
         options = parse_options({**SMALL, **self.options, **names})
         fs = MemoryFileSystem() if fs is None else fs
         if not fs.exists(PROPERTIES):
+            defined = options
+            if self.kind.traits.by_partition:  # whatever version the run requests
+                table = replace(options.table, version=PARTITIONED_INDEX_VERSION)
+                defined = replace(options, table=table)
             definition = NewTable(
-                SCHEMA, "t", table_type, ("id",), ("part",), ("ts",), options, self.kind
+                SCHEMA, "t", table_type, ("id",), ("part",), ("ts",), defined, self.kind
             )
             create(fs, definition)
         return Table(fs, options=options, engine=engine or LocalEngine(2))

@@ -39,7 +39,7 @@ def row(number: int, times: int = 1) -> dict[str, Any]:
     }
 
 
-def build(path: Path, kind: str, version: int = 6, *, partitioned: bool = True) -> pyhudi.Table:
+def build(path: Path, kind: str, version: int = 9, *, partitioned: bool = True) -> pyhudi.Table:
     """300 rows; 40 of them updated, 10 deleted, one column's values null in places."""
     table = pyhudi.create_table(
         path, SCHEMA, record_key="id", partition_by="city" if partitioned else (),

@@ -120,7 +120,7 @@ def test_two_rows_in_two_partitions_write_few_bytes(tmp_path: Path) -> None:
     report = table.upsert(rows(range(2), 2, parts=10))
     written = sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file() and p not in before)
     assert report.updated == 2
-    assert written < 40_000
+    assert written < 42_000
 
 
 def test_a_disabled_filter_is_left_out_of_every_new_file(tmp_path: Path) -> None:
