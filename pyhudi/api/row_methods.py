@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pyhudi.errors import UserError
 from pyhudi.read.scan import ArrowRows
+from pyhudi.read.sql.sql_filter import Filter
 
 
 class RowVerbs(ArrowRows):
@@ -23,13 +24,16 @@ class RowVerbs(ArrowRows):
             raise UserError("the number of rows must be an integer", rows=rows, hint="head(10)")
         return self._rows().head(rows)
 
-    def count(self) -> int:
-        """The number of rows; only footers are read where nothing is merged.
+    def count(self, where: Filter | None = None) -> int:
+        """The number of rows.
 
-        >>> trips.count(), len(trips)
-        (2, 2)
+        where: only those for which it is true, as for `scan`.  Without it only footers are read
+        where nothing is merged.
+
+        >>> trips.count(), len(trips), trips.count("id = 'a'")
+        (2, 2, 1)
         """
-        found: int = self._rows().count()
+        found: int = self._rows(where).count()
         return found
 
     def __len__(self) -> int:
@@ -43,6 +47,6 @@ class RowVerbs(ArrowRows):
         """The current snapshot as a `pyarrow.dataset.Dataset`, without meta columns."""
         return self._lazy().to_pyarrow_dataset()
 
-    def _rows(self) -> Any:
+    def _rows(self, where: Filter | None = None) -> Any:
         """A scan of all columns without meta columns."""
         raise NotImplementedError

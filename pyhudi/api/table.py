@@ -432,8 +432,8 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
 
         return read_current(self._state, read)
 
-    def _rows(self) -> Scan:
-        return self.scan(with_meta=False)
+    def _rows(self, where: Filter | None = None) -> Scan:
+        return self.scan(where=where, with_meta=False)
 
     def _lazy(self) -> Scan:
         return Scan(self._state, ScanRequest(with_meta=False), engine=LocalEngine())

@@ -114,11 +114,7 @@ class Call:
     @cached_property
     def store(self) -> FileSystem:
         """The file system with its root at PATH."""
-        return self.store_at(self.path)
-
-    def store_at(self, path: str) -> FileSystem:
-        """The file system with its root at another path, with the same storage options."""
-        return locate(path, storage_options=self.storage)
+        return locate(self.path, storage_options=self.storage)
 
     def confirm(self, question: str) -> None:
         """Prompt for a confirmation, unless --yes or --dry-run was given.

@@ -9,6 +9,7 @@ import click
 
 from pyhudi.cli.command import Answer, Call, command
 from pyhudi.cli.values import limit_option
+from pyhudi.storage.url_resolver import locate_all
 from pyhudi.table.commit_facts import (
     CommitFacts,
     compare_timelines,
@@ -106,4 +107,4 @@ def commits_compare(call: Call, other: str) -> Any:
 
     Shows the newest commit of each, and the commits that only one of them has.
     """
-    return compare_timelines(call.store, call.store_at(other))
+    return compare_timelines(*locate_all(call.path, other, storage_options=call.storage))

@@ -27,7 +27,7 @@ def locate(
     path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> FileSystem:
     """The store at `path`; nothing is read.  Raises UserError for a URL with an unsupported scheme,
-    and for an argument that is neither text nor a path."""
+    for an argument that is neither text nor a path, and for options of a store that takes none."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(text, str):
         raise UserError(
@@ -38,8 +38,13 @@ def locate(
     _check_options(storage_options)
     if not text:
         raise UserError("the path of a table must not be empty")
-    scheme, separator, rest = text.partition(":")
-    if not separator or len(scheme) == 1 or not scheme.isalnum():
+    scheme, _, rest = text.partition(":")
+    if storage_options and not takes_options(text):
+        raise UserError(
+            "this path takes no storage options", path=text, options=", ".join(storage_options),
+            hint="leave storage_options out, or pass a URL such as s3://bucket/table",
+        )  # fmt: skip
+    if _is_plain(text):
         return LocalFileSystem(os.path.expanduser(text))
     if scheme == "file":
         return LocalFileSystem(unquote(urlsplit(text).path))
@@ -54,6 +59,29 @@ def locate(
         path=text,
         hint=f"supported: file, memory, {', '.join((*OBJECT_STORE_SCHEMES, *HDFS_SCHEMES))}",
     )
+
+
+def locate_all(
+    *paths: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> tuple[FileSystem, ...]:
+    """As `locate`, of paths that share options, of which at least one has to take them."""
+    shared = any(map(takes_options, paths))
+    return tuple(
+        locate(p, storage_options=None if shared and not takes_options(p) else storage_options)
+        for p in paths
+    )
+
+
+def takes_options(path: str | os.PathLike[str]) -> bool:
+    """Whether the store of a path has storage options: the local disk and the memory have none."""
+    text = str(path)
+    return not _is_plain(text) and text.partition(":")[0] not in ("file", "memory")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether this is a path of the local disk, not a URL; `C:/trips` is one too."""
+    scheme, separator, _ = text.partition(":")
+    return not separator or len(scheme) == 1 or not scheme.isalnum()
 
 
 def _check_options(given: Mapping[str, Any] | None) -> None:

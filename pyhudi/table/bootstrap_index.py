@@ -26,7 +26,7 @@ from pyhudi.errors import CorruptFileError, FileMissingError, UnsupportedTableEr
 from pyhudi.filenames import HOODIE
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem, checked_file
-from pyhudi.storage.url_resolver import locate
+from pyhudi.storage.url_resolver import locate, takes_options
 from pyhudi.table.file_group_view import FileSlice, SourceFile, TableView
 from pyhudi.timeline.service_payloads import read_avro
 
@@ -60,8 +60,9 @@ class SourceIndex:
         Without `folder`, the table's properties are trusted only for its own store: a table must
         not direct its reader, and the reader's credentials, to another server.
         """
-        options = getattr(self._fs, "options", None)
-        files = locate(self._folder or self._base, storage_options=options)
+        place = self._folder or self._base
+        options = getattr(self._fs, "options", None) if takes_options(place) else None
+        files = locate(place, storage_options=options)
         is_near = type(files) is type(self._fs) and _server(files.url) == _server(self._fs.url)
         if self._folder is None and not is_near:
             raise UnsupportedTableError(

@@ -14,6 +14,8 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UserError
+from pyhudi.ingest import FileSource
+from pyhudi.storage.url_resolver import locate_all
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 2]})
 Call = Callable[[Any, Path], Any]
@@ -135,6 +137,98 @@ def test_lazy_frames_of_polars_are_collected(tmp_path: Path) -> None:
 
     table = pyhudi.create_table(tmp_path / "t", ROWS.schema, record_key="id")
     assert table.upsert(polars.DataFrame(ROWS).lazy().filter(polars.col("ts") > 1)).inserted == 1
+
+
+def _polars() -> Any:
+    import polars
+
+    return polars.col("ts") > 1
+
+
+def _duckdb() -> Any:
+    import duckdb
+
+    return duckdb.ColumnExpression("ts") > duckdb.ConstantExpression(1)
+
+
+def _pandas() -> Any:
+    return ROWS.to_pandas()["ts"] > 1
+
+
+def _spark() -> Any:
+    from pyspark.sql.classic.column import Column  # needs no session
+
+    return Column.__new__(Column)
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        (_polars, r"given=Expr of polars; .*pyhudi\.polars\.scan\(table\).*SQL text"),
+        (_duckdb, r"of duckdb; pass str\(expression\)"),
+        (_pandas, r"given=Series of pandas; .*to_pandas\(\).*SQL text"),
+        (_spark, r"given=Column of pyspark; .*pyhudi\.spark\.open_table"),
+        (lambda: [("ts", ">", 1)], r"given=list; write SQL text"),
+        (lambda: lambda row: row["ts"] > 1, r"given=function; write SQL text"),
+    ],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda table, where: table.scan(where=where).to_arrow(),
+        lambda table, where: table.count(where),
+        lambda table, where: table.delete(where=where),
+        lambda table, where: table.update({"ts": "1"}, where=where),
+        lambda table, where: table.diff("000", table.position(), where=where),
+        lambda table, where: table.changes("000", where=where).to_arrow(),
+        lambda table, where: table.lookup(where=where),
+        lambda table, where: pyhudi.read(table.url, where=where).to_arrow(),
+    ],
+    ids=("scan", "count", "delete", "update", "diff", "changes", "lookup", "read"),
+)
+def test_conditions_of_other_libraries_name_what_to_write(
+    path: Path, condition: Callable[[], Any], hint: str, call: Callable[..., Any]
+) -> None:
+    with pytest.raises(UserError, match=f"where takes SQL text.*{hint}"):
+        call(pyhudi.open_table(path), condition())
+
+
+def test_the_text_of_an_expression_of_duckdb_is_a_filter(path: Path) -> None:
+    table = pyhudi.open_table(path)
+    assert table.scan(["id"], str(_duckdb())).to_arrow() == table.scan(["id"], "ts > 1").to_arrow()
+
+
+def test_rows_are_counted_by_a_filter(path: Path) -> None:
+    assert pyhudi.open_table(path).count(where="ts > 1") == 1
+
+
+@pytest.mark.parametrize("place", ["t", "file:///t", "memory://t", "C:/t"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        pyhudi.open_table,
+        pyhudi.open_index,
+        pyhudi.read,
+        lambda place, **given: pyhudi.create_table(place, ROWS.schema, record_key="id", **given),
+        lambda place, **given: pyhudi.upsert(place, ROWS, record_key="id", **given),
+    ],
+)
+def test_storage_options_of_a_path_that_takes_none_are_an_error(
+    place: str, call: Callable[..., Any]
+) -> None:
+    with pytest.raises(UserError, match=r"takes no storage options.*options=endpoint, region"):
+        call(place, storage_options={"endpoint": "http://127.0.0.1:1", "region": "x"})
+
+
+def test_paths_that_share_storage_options_need_one_that_takes_them(tmp_path: Path) -> None:
+    options = {"skip_signature": True}
+    local, far = locate_all(tmp_path, "s3://bucket/x", storage_options=options)
+    assert (local.url, far.url) == (str(tmp_path), "s3://bucket/x")
+    with pytest.raises(UserError, match="takes no storage options"):
+        locate_all(tmp_path, "memory://x", storage_options=options)
+    with pytest.raises(UserError, match="takes no storage options"):
+        FileSource(tmp_path, after_commit="archive", archive=tmp_path, storage_options=options)
+    FileSource(tmp_path, after_commit="archive", archive="s3://b/x", storage_options=options)
 
 
 def test_fetching_no_keys_is_an_error(path: Path) -> None:

@@ -14,6 +14,7 @@ from pyhudi.cli.command import Call, command
 from pyhudi.cli.output import json_text
 from pyhudi.cli.values import COUNT, seconds, setting
 from pyhudi.errors import UserError
+from pyhudi.storage.url_resolver import takes_options
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -83,7 +84,8 @@ def _tables(call: Call, others: tuple[tuple[str, str], ...]) -> dict[str, pyhudi
     for name, path in others:
         if name.lower() in {known.lower() for known in found}:
             raise UserError("two tables have the same name", name=name)
-        found[name] = pyhudi.open_table(path, storage_options=call.storage)
+        options = call.storage if takes_options(path) else None
+        found[name] = pyhudi.open_table(path, storage_options=options)
     return found
 
 

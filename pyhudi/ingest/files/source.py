@@ -25,7 +25,7 @@ from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema, l
 from pyhudi.ingest.source import RejectedRows, RowPlaces, SourceBatch, SourceLag, SourceLimits
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.path_remap import copy_file
-from pyhudi.storage.url_resolver import locate
+from pyhudi.storage.url_resolver import locate_all
 
 ORDERS: Final = ("time", "name")
 AFTER_COMMIT: Final = ("delete", "archive")
@@ -82,14 +82,13 @@ class FileSource:
                 late_seconds=late_seconds,
                 order=order,
             )
-        self._fs = locate(folder, storage_options=storage_options)
+        places = (folder,) if archive is None else (folder, archive)
+        self._fs, *archives = locate_all(*places, storage_options=storage_options)
         self._format = FileFormat(format, csv or CsvDialect(delimiter, header))
         self._selection = FileSelection(pattern, recursive, _prefixes(ignored), dates=dates)
         self._order, self._quiet_seconds = order, quiet_seconds
         self._late_seconds, self._after_commit = late_seconds, after_commit
-        self._archive = (
-            None if archive is None else locate(archive, storage_options=storage_options)
-        )
+        self._archive = archives[0] if archives else None
 
     def __repr__(self) -> str:
         return f"FileSource({self._fs.url!r})"

@@ -19,6 +19,7 @@ from pyhudi.ingest.streamer.target import IngestTarget
 from pyhudi.options import parse_options
 from pyhudi.options.parse import parsed_value
 from pyhudi.options.value_types import BYTES, FLAG, count
+from pyhudi.storage.url_resolver import takes_options
 
 OPERATIONS: Final = ("UPSERT", "INSERT", "BULK_INSERT")
 _PAYLOAD: Final = "hoodie.datasource.write.payload.class"
@@ -212,7 +213,7 @@ def _bad_rows(text: str, storage: Mapping[str, Any]) -> BadRows:
         case "skip":
             return "skip"
         case _:
-            return ErrorTable(text, dict(storage) or None)
+            return ErrorTable(text, dict(storage) if takes_options(text) else None)
 
 
 def _share(text: str) -> float:
