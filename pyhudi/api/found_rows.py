@@ -14,7 +14,9 @@ import pyarrow as pa
 from pyhudi.api.table import Table
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, without_meta
+from pyhudi.table.properties import TableConfig
 from pyhudi.write.input.batch import NoRows, Rows, StreamRows
+from pyhudi.write.merge_clauses import Clause, ConditionalMerge, FoundRows, compiled, source_schema
 from pyhudi.write.write_context import Operation
 from pyhudi.write.write_report import WriteReport
 
@@ -43,3 +45,30 @@ def delete_found(table: Table, find: Find, *, dry_run: bool = False) -> WriteRep
         return table._places_to_delete(find(table._at(state)))
 
     return table._write(Operation.DELETE, NoRows(), dry_run=dry_run, finds=finds)
+
+
+def merge_found(
+    table: Table,
+    schema: pa.Schema,
+    find: Find,
+    clauses: tuple[Clause, ...],
+    *,
+    dry_run: bool = False,
+) -> WriteReport:
+    """Merge the rows that a query finds, which have the columns of schema, by clauses."""
+    stored = without_meta(table.schema)
+    check_merge(schema, clauses, stored, table.config)
+    source = FoundRows(schema, lambda state: table._incoming(find(table._at(state))))
+    return table._write(
+        Operation.UPSERT,
+        StreamRows(pa.RecordBatchReader.from_batches(stored, ())),
+        dry_run=dry_run,
+        merge=ConditionalMerge(source, clauses),
+    )
+
+
+def check_merge(
+    source: pa.Schema, clauses: tuple[Clause, ...], stored: pa.Schema, config: TableConfig
+) -> None:
+    """Raise UserError for clauses that cannot be converted, or that never apply."""
+    compiled(clauses, source_schema(source, stored, config), stored, config)

@@ -67,11 +67,29 @@ class TableMerge:
         """
         return self._with(Clause(ClauseKind.INSERT, where, set))
 
+    def when_not_matched_by_source_update(
+        self, set: Mapping[str, Any], where: Filter | None = None
+    ) -> Self:
+        """Update stored records that no row of the source matches.
+
+        set: column -> new value over `target.<column>`.  where: only records for which it is true.
+        Reads all file slices of the table.
+        """
+        return self._with(Clause(ClauseKind.UPDATE_REST, where, set))
+
+    def when_not_matched_by_source_delete(self, where: Filter | None = None) -> Self:
+        """Delete stored records that no row of the source matches.
+
+        where: only records for which it is true.  Reads all file slices of the table.
+        """
+        return self._with(Clause(ClauseKind.DELETE_REST, where))
+
     def execute(self, *, dry_run: bool = False, publish: bool = True) -> WriteReport:
         """Run the merge, once; arguments and report as for `Table.upsert`.  A dry run may precede
         it, unless the rows are a stream.
 
-        Reads the file groups that the index finds for the source's keys.  The clauses apply to the
+        Reads the file groups that the index finds for the source's keys; all, if a clause applies
+        to records that no row of the source matches.  The clauses apply to the
         records as of the commit of the merge.  Of several source rows with the same key one is
         used: that with the greatest ordering value if the source has the ordering columns, else
         the last.  The table's merge rules apply to the result: an update with an older ordering

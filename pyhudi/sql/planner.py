@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from pyhudi.api.found_rows import PLACE, Find, delete_found, upsert_found
 from pyhudi.errors import UserError
-from pyhudi.near_names import columns_hint
 from pyhudi.records import without_meta
 from pyhudi.sql.engine import QueryEngine
+from pyhudi.sql.merge import plan as plan_merge
 from pyhudi.sql.names import Names
 from pyhudi.sql.relations import Binder, Bound
 from pyhudi.sql.statements import (
@@ -28,6 +28,7 @@ from pyhudi.sql.statements import (
     Update,
     Write,
 )
+from pyhudi.sql.trees import as_column, as_select, column_named, own_column, table_of
 from pyhudi.write.updated_rows import check_assignments
 
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
@@ -68,7 +69,7 @@ class Planner:
             case Delete():
                 return self._delete(statement, binder, dry_run=dry_run)
             case Merge():
-                raise UserError("MERGE INTO is not supported")
+                return plan_merge(statement, binder, self.engine).run(self.engine, dry_run=dry_run)
 
     def _update(self, statement: Update, binder: Binder, *, dry_run: bool) -> Any:
         """One query of the new rows, which are upserted."""
@@ -171,48 +172,6 @@ def _distinct(names: list[str], statement: Insert) -> list[str]:
             "a column is named twice", table=str(statement.target), columns=", ".join(names)
         )
     return names
-
-
-def column_named(name: str, schema: pa.Schema) -> str:
-    """A column of a table, regardless of case.  Raises UserError."""
-    found = [n for n in schema.names if n == name] or [
-        n for n in schema.names if n.lower() == name.lower()
-    ]
-    if len(found) != 1:
-        raise UserError(
-            "the table has no such column", column=name, hint=columns_hint([name], schema.names)
-        )
-    return str(found[0])
-
-
-def own_column(of: Name, name: str) -> Tree:
-    """A column of the table that a statement writes to."""
-    return exp.column(
-        exp.to_identifier(name, quoted=True), table=exp.to_identifier(of.alias, quoted=True)
-    )
-
-
-def as_column(value: Tree, name: str) -> Tree:
-    """A value as a column of a query."""
-    return exp.alias_(value.copy(), name, quoted=True)
-
-
-def as_select(query: Tree) -> Tree:
-    """A query as SELECT, which VALUES alone is not."""
-    if not isinstance(query, exp.Values):
-        return query
-    named = query.copy()
-    if not named.args.get("alias"):
-        named.set("alias", exp.TableAlias(this=exp.to_identifier("v")))
-    return exp.select("*").from_(named)
-
-
-def table_of(name: Name) -> Tree:
-    """A table of a query."""
-    parts = [exp.to_identifier(part, quoted=True) for part in name.parts]
-    places = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
-    alias = exp.TableAlias(this=exp.to_identifier(name.alias, quoted=True))
-    return exp.Table(**places, alias=alias)
 
 
 def _from_target(columns: Sequence[Tree], target: Name, where: Tree | None) -> Tree:

@@ -5,6 +5,7 @@ clauses decide what is written.
 source rows -> keys, index lookup -> one row per key, by file group
   matched       pairs of source and stored row: the first update or delete clause that applies
   not matched   the first insert clause that applies
+stored rows that no source row matches: the first clause for these that applies
 -> rows and deletes of one upsert
 ```
 
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native.keys import KeyTable
+from pyhudi.errors import UserError
 from pyhudi.formats.schema_conform import conform
 from pyhudi.index.key_join import dealt
 from pyhudi.read.file_slice import SliceSpec, read_slice
@@ -44,6 +46,7 @@ from pyhudi.write.merge_clauses import (
     ClauseKind,
     CompiledClause,
     ConditionalMerge,
+    Pair,
     compiled,
     source_schema,
 )
@@ -56,7 +59,8 @@ from pyhudi.write.write_context import WriteContext
 
 @dataclass(frozen=True, slots=True)
 class _MatchPlan:
-    """Common input of the tasks of a merge.  rows: how to key and stage the rows to write."""
+    """Common input of the tasks of a merge.  rows: how to key and stage the rows to write.
+    has_rest: whether clauses apply to stored rows that no source row matches."""
 
     fs: FileSystem
     spec: SliceSpec
@@ -65,15 +69,16 @@ class _MatchPlan:
     router: Router
     rows: KeyPlan
     staging: Staging
+    has_rest: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MatchTask:
-    """File groups of one task: the number of each, its slice if it has one, and the values of its
-    partition columns."""
+    """File groups of one task: the number of each (None: no source row is there), its slice if it
+    has one, and the values of its partition columns."""
 
     plan: _MatchPlan
-    slices: tuple[tuple[int, FileSlice | None, Mapping[str, pa.Scalar]], ...]
+    slices: tuple[tuple[int | None, FileSlice | None, Mapping[str, pa.Scalar]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +113,14 @@ def rows_to_write(
     table = context.schema
     source = source_schema(merge.source.schema, table, context.state.config)
     clauses = compiled(merge.clauses, source, table, context.state.config)
-    deletes = any(clause.kind is ClauseKind.DELETE for clause in clauses)
+    deletes = any(clause.kind.deletes for clause in clauses)
+    has_rest = any(clause.kind.pair is Pair.NOT_MATCHED_BY_SOURCE for clause in clauses)
     if IS_DELETED not in table.names and deletes:
         plan = replace(plan, schema=table.append(pa.field(IS_DELETED, pa.bool_())))
     groups = list(dict.fromkeys(home for shard in shards for home in shard.homes))
     match_plan = _MatchPlan(
         context.state.fs, _spec(context), clauses, source, _router(parts, shards, groups), plan,
-        context.staging,
+        context.staging, has_rest,
     )  # fmt: skip
     engine = context.engine
     found = engine.run(match_rows, _match_tasks(context, match_plan, groups), label="match")
@@ -150,12 +156,15 @@ def _match_tasks(
     context: WriteContext, plan: _MatchPlan, groups: Sequence[FileGroupId]
 ) -> list[MatchTask]:
     state = context.state
-    view = state.view(partitions=sorted({group.partition for group in groups}))
+    known = sorted({group.partition for group in groups})
+    view = state.view() if plan.has_rest else state.view(partitions=known)
     newest = {found.group: found for found in view.latest_slices()}
     schema = plan.spec.table
+    numbers: dict[FileGroupId, int | None] = dict.fromkeys(newest) if plan.has_rest else {}
+    numbers |= {group: number for number, group in enumerate(groups)}
     items = [
         (number, newest.get(group), partition_values(state.config, schema, group.partition))
-        for number, group in enumerate(groups)
+        for group, number in numbers.items()
     ]
     stored = [item for item in items if item[1] is not None]
     hands = dealt([item[1] for item in stored if item[1] is not None], context.engine.parallelism)
@@ -172,20 +181,30 @@ def match_rows(task: MatchTask) -> Matched:
 
     def written() -> Iterator[pa.RecordBatch]:
         for number, slice_, values in task.slices:
+            if number is None:
+                assert slice_ is not None  # it is listed for its stored rows
+                rest = _user(_stored(plan, slice_, values, None), plan)
+                yield from applied(plan, _structs({TARGET: rest}), Pair.NOT_MATCHED_BY_SOURCE)
+                continue
             source = plan.router.rows_of(number).rows
             numbers = plan.router.numbers_of(number)
             if slice_ is None:
                 absent.append(numbers)
                 continue
-            stored = _stored(plan, slice_, values, source.column(RECORD_KEY))
+            keys = None if plan.has_rest else source.column(RECORD_KEY)
+            stored = _stored(plan, slice_, values, keys)
             at = np.asarray(KeyTable(source.column(RECORD_KEY)).find(stored.column(RECORD_KEY)))
             hit = np.flatnonzero(at >= 0)
             missing = np.ones(source.num_rows, np.bool_)
             missing[at[hit]] = False
             absent.append(numbers[missing])
             given = conform(source, plan.source).take(pa.array(at[hit]))
-            pairs = _structs({SOURCE: given, TARGET: _user(stored, plan).take(pa.array(hit))})
-            yield from applied(plan, pairs, is_matched=True)
+            user = _user(stored, plan)
+            pairs = _structs({SOURCE: given, TARGET: user.take(pa.array(hit))})
+            yield from applied(plan, pairs, Pair.MATCHED)
+            if plan.has_rest:
+                rest = _structs({TARGET: user.take(pa.array(np.flatnonzero(at < 0)))})
+                yield from applied(plan, rest, Pair.NOT_MATCHED_BY_SOURCE)
 
     chunks = _staged(plan, written())
     found = np.concatenate(absent) if absent else np.zeros(0, np.int64)
@@ -194,10 +213,13 @@ def match_rows(task: MatchTask) -> Matched:
 
 
 def _stored(
-    plan: _MatchPlan, slice_: FileSlice, values: Mapping[str, pa.Scalar], keys: pa.ChunkedArray
+    plan: _MatchPlan,
+    slice_: FileSlice,
+    values: Mapping[str, pa.Scalar],
+    keys: pa.ChunkedArray | None,
 ) -> pa.Table:
-    """The stored records of the row groups that may have these keys."""
-    spec = replace(plan.spec, keys=keys.combine_chunks())
+    """The stored records of the row groups that may have these keys; None: all."""
+    spec = plan.spec if keys is None else replace(plan.spec, keys=keys.combine_chunks())
     return read_slice(plan.fs, slice_, spec=spec, partition_values=values)
 
 
@@ -224,18 +246,19 @@ def _inserted(plan: _MatchPlan, numbers: npt.NDArray[np.int64]) -> Iterator[pa.R
         some = numbers[start : start + PART_ROWS]
         part, row = (some >> 32).astype(np.int32), (some & 0xFFFFFFFF).astype(np.int32)
         source = conform(take_rows(plan.router.parts, part, row), plan.source)
-        yield from applied(plan, _structs({SOURCE: source}), is_matched=False)
+        yield from applied(plan, _structs({SOURCE: source}), Pair.NOT_MATCHED)
 
 
 def _structs(sides: Mapping[str, pa.Table]) -> pa.Table:
     return pa.table({name: rows.to_struct_array() for name, rows in sides.items()})
 
 
-def applied(plan: _MatchPlan, rows: pa.Table, *, is_matched: bool) -> Iterator[pa.RecordBatch]:
-    """What the clauses write for these rows: each row goes to the first clause that applies."""
+def applied(plan: _MatchPlan, rows: pa.Table, pair: Pair) -> Iterator[pa.RecordBatch]:
+    """What the clauses write for these rows: each row goes to the first clause that applies.
+    Raises UserError for a row of a REFUSE clause."""
     schema = plan.rows.schema
     for clause in plan.clauses:
-        if (clause.kind is not ClauseKind.INSERT) != is_matched or not rows.num_rows:
+        if clause.kind.pair is not pair or not rows.num_rows:
             continue
         some = rows
         if clause.where is not None:
@@ -243,6 +266,14 @@ def applied(plan: _MatchPlan, rows: pa.Table, *, is_matched: bool) -> Iterator[p
             some, rows = rows.filter(met), rows.filter(pc.invert(met))
         else:
             rows = rows.slice(0, 0)
+        if some.num_rows and clause.kind is ClauseKind.REFUSE:
+            keys = plan.rows.rule.key_fields
+            shown = some.slice(0, 3).column(SOURCE).combine_chunks().flatten()
+            names = plan.source.names
+            listed = [
+                [shown[names.index(k)][row].as_py() for k in keys] for row in range(len(shown[0]))
+            ]
+            raise UserError(str(clause.reason), rows=some.num_rows, keys=repr(listed)[:200])
         if some.num_rows:
             values = {name: clause.values[name] for name in schema.names}
             yield from projected(some, values).cast(schema).to_batches()

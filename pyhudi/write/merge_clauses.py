@@ -1,12 +1,13 @@
 """The clauses of a conditional merge, and their conversion to Arrow expressions.
 
 Expressions are evaluated on rows of two structs, `source` and `target`; insert clauses have only
-`source`.  A clause gets the rows that the clauses before it have left.
+`source`, clauses for records that no source row matches only `target`.  A clause gets the rows that
+the clauses of its kind of pair before it have left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from pyhudi.errors import UserError
 from pyhudi.formats.nested_fields import type_at
 from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import IS_DELETED
 from pyhudi.table.properties import TableConfig
 from pyhudi.write.input.batch import Rows
@@ -28,30 +30,69 @@ SOURCE: Final = "source"
 TARGET: Final = "target"
 
 
+class Pair(Enum):
+    """The rows that a clause applies to."""
+
+    MATCHED = (SOURCE, TARGET)
+    NOT_MATCHED = (SOURCE,)
+    NOT_MATCHED_BY_SOURCE = (TARGET,)
+
+
 class ClauseKind(Enum):
     """What a clause does with a row; the value is its name in errors."""
 
     UPDATE = "when_matched_update"
     DELETE = "when_matched_delete"
+    REFUSE = "when_matched_refuse"
     INSERT = "when_not_matched_insert"
+    UPDATE_REST = "when_not_matched_by_source_update"
+    DELETE_REST = "when_not_matched_by_source_delete"
+
+    @property
+    def pair(self) -> Pair:
+        if self is ClauseKind.INSERT:
+            return Pair.NOT_MATCHED
+        rest = self in (ClauseKind.UPDATE_REST, ClauseKind.DELETE_REST)
+        return Pair.NOT_MATCHED_BY_SOURCE if rest else Pair.MATCHED
+
+    @property
+    def deletes(self) -> bool:
+        return self in (ClauseKind.DELETE, ClauseKind.DELETE_REST)
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
     """One clause.  where: None applies to every row.  values: of columns; None or absent columns
-    of an insert come from the source, absent columns of an update stay."""
+    of an insert come from the source, absent columns of an update stay.  reason: of the UserError
+    that a row of a REFUSE clause raises."""
 
     kind: ClauseKind
     where: Filter | None = None
     values: Mapping[str, Any] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Source rows that a query finds in the state on which the merge is planned.
+
+    schema: of these rows.
+    """
+
+    schema: pa.Schema
+    find: Callable[[TableState], Rows]
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionalMerge:
     """The source rows of a merge, and its clauses in order."""
 
-    source: Rows
+    source: Rows | FoundRows
     clauses: tuple[Clause, ...]
+
+    def rows(self, state: TableState) -> Rows:
+        """The source rows."""
+        return self.source.find(state) if isinstance(self.source, FoundRows) else self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +102,7 @@ class CompiledClause:
     kind: ClauseKind
     where: pc.Expression | None
     values: Mapping[str, pc.Expression]
+    reason: str | None = None
 
 
 def source_schema(source: pa.Schema, table: pa.Schema, config: TableConfig) -> pa.Schema:
@@ -91,21 +133,20 @@ def compiled(
     columns, values that do not fit, and clauses that can never apply.
     """
     _check_order(clauses)
-    one_side = pa.schema({SOURCE: pa.struct(list(source))})
-    both_sides = one_side.append(pa.field(TARGET, pa.struct(list(table))))
+    structs = {SOURCE: pa.struct(list(source)), TARGET: pa.struct(list(table))}
     found = []
     for clause in clauses:
-        sides = one_side if clause.kind is ClauseKind.INSERT else both_sides
+        sides = pa.schema({name: structs[name] for name in clause.kind.pair.value})
         _check_expression(clause)
         where = None if clause.where is None else as_filter(clause.where, sides, sides.names)
         if clause.values is not None:
             check_assignments(clause.values, table, config)
         values = {field.name: _column(clause, field, source, sides) for field in table}
-        if clause.kind is ClauseKind.DELETE:
+        if clause.kind.deletes:
             values[IS_DELETED] = pc.scalar(True)
         else:
             values.setdefault(IS_DELETED, pc.scalar(False))
-        found.append(CompiledClause(clause.kind, where, values))
+        found.append(CompiledClause(clause.kind, where, values, clause.reason))
     return tuple(found)
 
 
@@ -116,8 +157,8 @@ def _check_order(clauses: Sequence[Clause]) -> None:
             "the merge has no clause",
             hint="such as table.merge(rows).when_matched_update().when_not_matched_insert()",
         )
-    for matched in (True, False):
-        some = [c for c in clauses if (c.kind is not ClauseKind.INSERT) == matched]
+    for pair in Pair:
+        some = [clause for clause in clauses if clause.kind.pair is pair]
         for clause, later in pairwise(some):
             if clause.where is None:
                 raise UserError(
@@ -143,11 +184,9 @@ def _column(clause: Clause, field: pa.Field, source: pa.Schema, sides: pa.Schema
     values = clause.values or {}
     if field.name in values:
         return as_value(values[field.name], sides, field.type, sides.names)
-    takes_source = {
-        ClauseKind.INSERT: True,
-        ClauseKind.UPDATE: clause.values is None,
-        ClauseKind.DELETE: False,
-    }[clause.kind]
+    takes_source = clause.kind is ClauseKind.INSERT or (
+        clause.kind is ClauseKind.UPDATE and clause.values is None
+    )
     if takes_source and field.name in source.names:
         return pc.field(SOURCE, field.name)
     if clause.kind is ClauseKind.INSERT:

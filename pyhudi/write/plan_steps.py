@@ -117,7 +117,7 @@ def merge_batch(
     source = source_schema(merge.source.schema, context.schema, state.config)
     rules, duplicates = _source_rules(context, source)
     plan = replace(_key_plan(context, rules), schema=source)
-    parts = tuple(merge.source.stage(plan, context.staging, engine))
+    parts = tuple(merge.rows(state).stage(plan, context.staging, engine))
     rings = rings_of_batch(context, parts, ())
     tags = TagPlan(
         state.fs,

@@ -270,6 +270,191 @@ INSERTS = [
     ),
 ]
 
+ALL = "when matched then update set * when not matched then insert *"
+CDC = (
+    "when matched and s.op = 'D' then delete when matched then update set fare = s.fare, ts = s.ts "
+    "when not matched and op != 'D' then insert (id, city, fare, ts) values (id, s.city, fare, ts)"
+)
+ON = "on t.id = s.id"
+
+
+def merge(
+    on: str, clauses: str, source: str = "news s", parameters: Any = None, **found: Any
+) -> Case:
+    sql = f"merge into trips as t using {source} {on} {clauses}"
+    return Case(sql, change=found, parameters=parameters)
+
+
+def merge_refused(on: str, clauses: str, error: str, source: str = "news s", **more: Any) -> Case:
+    return Case(f"merge into trips as t using {source} {on} {clauses}", error=error, **more)
+
+
+B, D, E = ("b", 21.0, 20, 6, "sf"), ("d", 41.0, None, 6, "la"), ("e", 51.0, 50, 6, "sf")
+MERGES = [
+    merge(ON, ALL, b=B, d=D, e=E),
+    merge("on s.id = t.id", ALL, b=B, d=D, e=E),
+    merge(ON, CDC, b=("b", 21.0, 2, 6, "sf"), d=None, e=("e", 51.0, None, 6, "sf")),
+    merge("on t.id = s.id and t.city = s.city", ALL, b=B, d=D, e=E),
+    merge(
+        ON,
+        "when matched then update set id = s.id, fare = s.fare",
+        b=("b", 21.0, 2, 5, "sf"),
+        d=("d", 41.0, 4, 5, "la"),
+    ),
+    merge(ON, "when matched then delete", b=None, d=None),
+    merge(ON, "when not matched then insert *", e=E),
+    merge(
+        ON,
+        "when matched and t.n > 3 then update set fare = t.n * 10 + s.fare, ts = 9",
+        d=("d", 81.0, 4, 9, "la"),
+    ),
+    merge(
+        ON,
+        "when matched and t.fare < s.fare then update set n = t.n + length(s.city)",
+        b=("b", 20.0, 4, 5, "sf"),
+    ),
+    merge(
+        ON,
+        "when matched then update set n = (select max(n) from trips)",
+        b=("b", 20.0, 4, 5, "sf"),
+        d=("d", None, 4, 5, "la"),
+    ),
+    merge(
+        ON,
+        "when matched then update set n = (select max(u.n) from trips u where u.city = t.city)",
+        b=("b", 20.0, 2, 5, "sf"),
+        d=("d", None, 4, 5, "la"),
+    ),
+    merge(
+        ON,
+        "when matched then update set fare = null",
+        b=("b", None, 2, 5, "sf"),
+        d=("d", None, 4, 5, "la"),
+    ),
+    merge(
+        ON,
+        "when matched and s.op = ? then update set fare = t.n + ?",
+        parameters=["U", 0.5],
+        b=("b", 2.5, 2, 5, "sf"),
+    ),
+    merge(ON, "when matched and s.op = :op then delete", parameters={"op": "U"}, b=None),
+    merge(
+        ON,
+        "when matched then update set n = cast(substr(concat(t.id, '7'), 2) as int)",
+        b=("b", 20.0, 7, 5, "sf"),
+        d=("d", None, 7, 5, "la"),
+    ),
+    merge(ON, "when not matched by source then delete", a=None, c=None),
+    merge(
+        ON,
+        "when not matched by source and t.n is null then delete "
+        "when not matched by source then update set fare = t.fare + 1",
+        c=None,
+        a=("a", 11.0, 1, 5, "sf"),
+    ),
+    merge(
+        ON, f"{ALL} when not matched by source and city = 'la' then delete", b=B, d=D, e=E, c=None
+    ),
+    merge(
+        ON,
+        "when not matched by source and n = ? then update set fare = ?",
+        parameters=[1, 3],
+        a=("a", 3.0, 1, 5, "sf"),
+    ),
+    merge(
+        ON, "when not matched by source and t.n = (select min(n) from trips) then delete", a=None
+    ),
+    merge("on t.id = s.id and s.op = 'U'", "when matched then delete", b=None),
+    merge(
+        "on t.id = s.id and t.fare is null",
+        "when matched then update set fare = s.fare",
+        d=("d", 41.0, 4, 5, "la"),
+    ),
+    merge(
+        "on t.id = s.id and t.fare is null",
+        "when not matched by source then delete",
+        a=None,
+        b=None,
+        c=None,
+    ),
+    merge(
+        "on t.n = s.x",
+        "when matched then update set fare = s.y",
+        "(values (1, 5.5), (2, 6.5)) as s(x, y)",
+        a=("a", 5.5, 1, 5, "sf"),
+        b=("b", 6.5, 2, 5, "sf"),
+    ),
+    merge("on t.n < s.x", "when matched then delete", "(select 2 as x) s", a=None),
+    merge(
+        "on t.n = s.x",
+        "when not matched then insert (id, city, ts, n) values ('z', 'sf', 6, x)",
+        "(select 77 as x) s",
+        z=("z", None, 77, 6, "sf"),
+    ),
+    merge(
+        "on t.n = s.x",
+        "when not matched by source then delete",
+        "(select 1 as x) s",
+        b=None,
+        c=None,
+        d=None,
+    ),
+    merge(
+        "on t.id = s.key",
+        "when matched then update set fare = s.f when not matched then insert "
+        "(id, city, fare, ts) values (s.key, 'sf', f, 6)",
+        "(select 'a' as key, 1.25 as f union all select 'z', 2) s",
+        a=("a", 1.25, 1, 5, "sf"),
+        z=("z", 2.0, None, 6, "sf"),
+    ),
+    merge(
+        ON,
+        "when matched then update set fare = s.f",
+        "(select id, fare * 2 as f, city from trips) s",
+        a=("a", 20.0, 1, 5, "sf"),
+        b=("b", 40.0, 2, 5, "sf"),
+        c=("c", 60.0, None, 5, "la"),
+    ),
+    merge(ON, ALL, "(select 'a' as id, 'sf' as city, 6 as ts) s", a=("a", 10.0, 1, 6, "sf")),
+    merge(ON, "when matched then delete", "(select * from news where op = 'X') s"),
+    Case(
+        "merge into trips using news on trips.id = news.id when matched then delete",
+        change={"b": None, "d": None},
+    ),
+    Case("with x as (select 1) select count(*) from trips", rows=[(4,)]),
+    merge_refused(
+        ON, "when matched then update set fare = s.fare", "several rows of the source", "twins s"
+    ),
+    merge_refused(ON, "when not matched then insert *", "several rows of the source", "twins s"),
+    merge_refused(
+        "on t.city = s.city",
+        "when matched then update set n = s.n",
+        "several rows",
+        "(select * from news where city = 'sf') s",
+        ordered=False,
+    ),
+    merge_refused("on t.id = s.id and t.fare > 1000", ALL, "has the key of a stored record"),
+    merge_refused(
+        "on t.n = s.n", "when not matched then insert *", "has the key of a stored record"
+    ),
+    merge_refused(ON, "when matched then update set id = 'x'", "cannot change record keys"),
+    merge_refused(ON, "when matched then delete when matched then update set *", "can never apply"),
+    merge_refused(ON, "when matched then update set nosuch = 1", "no such column"),
+    merge_refused(ON, "when matched then update set n = s.nosuch", "rejected the query"),
+    merge_refused(ON, "when matched then update set n = nosuch", "unknown column"),
+    merge_refused(ON, "when matched then update set n = fare", "that of two columns"),
+    merge_refused(ON, "when matched then update set n = s.city", "fit"),
+    merge_refused(ON, "when matched then insert *", "not possible"),
+    merge_refused(ON, "when not matched by source then update set *", "not possible"),
+    merge_refused(ON, "when not matched then insert (id, city) values (s.id)", "one value"),
+    merge_refused("on trips.id = s.id", ALL, "", "nosuch s"),
+    merge_refused("on t.id = t.id", "when matched then delete", "same name", "news t"),
+    Case(
+        "merge into news using trips on news.id = trips.id when matched then delete",
+        error="cannot be written to",
+    ),
+]
+
 REFUSED = [
     refused("selec 1", "not valid SQL"),
     refused("", "must be one statement"),
@@ -300,4 +485,4 @@ REFUSED = [
     refused("select * from news timestamp as of '2026-01-01'", "no versions"),
 ]
 
-CASES = [*QUERIES, *UPDATES, *DELETES, *INSERTS, *REFUSED]
+CASES = [*QUERIES, *UPDATES, *DELETES, *INSERTS, *MERGES, *REFUSED]

@@ -283,3 +283,39 @@ def test_a_merge_is_evaluated_again_after_a_conflict(
     )
     assert calls == 2 and report.conflicts == 1
     assert stored(other)["k1"]["fare"] == 109.0
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("index", ["record", "bloom", "bucket", "global_simple"])
+def test_records_that_no_source_row_matches_are_updated_or_deleted(
+    tmp_path: Path, table_type: str, index: str
+) -> None:
+    options = {"hoodie.bucket.index.num.buckets": 4} if index == "bucket" else {}
+    table = made(tmp_path / "t", table_type=table_type, index=index, options=options)
+    report = (
+        table.merge(source(change(1, "U"), change(2, "U"), change(70, "U")))
+        .when_matched_update()
+        .when_not_matched_insert()
+        .when_not_matched_by_source_delete("target.n >= 20")
+        .when_not_matched_by_source_update({"fare": "target.fare + n"}, "n < 10")
+        .execute()
+    )
+    found = stored(table)
+    assert found.keys() == {*(f"k{n}" for n in range(20)), "k70"}
+    assert report.deleted == 10
+    for n in range(20):
+        touched = 9.0 if n in (1, 2) else 1.0 + n if n < 10 else 1.0
+        assert found[f"k{n}"]["fare"] == touched
+
+
+def test_a_source_without_rows_matches_no_record(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", count=5)
+    table.merge(source()).when_not_matched_by_source_delete("n > 2").execute()
+    assert stored(table).keys() == {"k0", "k1", "k2"}
+
+
+def test_clauses_for_records_without_a_source_row_see_only_the_record(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", count=5)
+    merge = table.merge(source()).when_not_matched_by_source_delete("source.n > 2")
+    with pytest.raises(UserError, match="unknown column"):
+        merge.execute()
