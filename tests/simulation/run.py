@@ -79,6 +79,16 @@ _OPTIONS: Final = (
     "hoodie.write.concurrency.early.conflict.detection.enable=true",
     "hoodie.write.markers.type=TIMELINE_SERVER_BASED",
     "hoodie.cleaner.policy.failed.writes=LAZY",
+    "hoodie.archive.beyond.savepoint=true",
+    "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS",
+    "hoodie.clean.fileversions.retained=1",
+    "hoodie.clean.incremental.enabled=false",
+    "hoodie.parquet.small.file.limit=0",
+    "hoodie.compact.schedule.inline=true",
+    "hoodie.log.compaction.inline=true",
+    "hoodie.log.compaction.blocks.threshold=2",
+    "hoodie.logfile.data.block.format=avro",
+    "hoodie.metadata.index.bloom.filter.enable=true",
 )
 
 
@@ -109,7 +119,7 @@ class Plan:
         rate = dice.choice((0.0, 0.003, 0.01, 0.03))
         version, kind = dice.choice((6, 8, 9)), dice.choice(("cow", "mor"))
         index = dice.choice(("record", "bloom", "simple", "bucket"))
-        options = {option for option in _OPTIONS if dice.random() < 0.3}
+        options = {option for option in _OPTIONS if dice.random() < 0.2}
         if "capturer" in actors:
             options.add(_CAPTURES)
         if (version, kind, index) in ((8, "mor", "bucket"), (9, "mor", "bucket")):
@@ -292,10 +302,7 @@ class Simulation:
             op.instant = report.instant
             self.observer.acknowledged(op)
             orphans = [f for f in table.doctor().findings if f.code == "orphan"]
-            is_late = self.store.met.keys() & {
-                "late",
-                "outlives",
-            }  # for hours: nobody waits so long
+            is_late = self.store.met.keys() & {"late", "outlives", "freeze that nobody waits for"}
             if orphans and not is_late:
                 raise BrokenError(f"the last write has left files of failed ones: {orphans[:4]}")
             table.repair()

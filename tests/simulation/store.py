@@ -41,6 +41,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from pyhudi.errors import StorageError
+from pyhudi.recovery.rolled_back_files import LINGERS_SECONDS
 from pyhudi.storage.filesystem import Bytes, FileInfo
 from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.memory import MemoryFileSystem, MemorySink, MemoryStore
@@ -119,6 +120,8 @@ class Store:
             seconds = self.dice.uniform(0.5, 1.0) * self.dice.choice(_FREEZES)
             self.note(verb, path, f"frozen for {seconds:.0f} s")
             task.process.frozen_until = self.scheduler.now + seconds
+            if seconds > LINGERS_SECONDS:
+                self.met["freeze that nobody waits for"] = 1
             self.scheduler.pause()
             fault = ""
         if fault in ("kill", "power") and self.dice.random() < 0.5:
