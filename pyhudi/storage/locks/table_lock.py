@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
-from pyhudi.errors import FileMissingError, LockError, StorageError
+from pyhudi.errors import CorruptFileError, FileMissingError, LockError, StorageError
 from pyhudi.filenames import HEARTBEATS, HOLDS
 from pyhudi.options import LockRules
 from pyhudi.storage.filesystem import FileSystem, Mutex
@@ -115,13 +115,14 @@ class TableLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Raises LockError for a missing file after the lock was lost: others have removed it."""
+        """Raises LockError for a missing or damaged file after the lock was lost: others have
+        changed the table, and what is left of the files that were listed may look damaged."""
         is_lost = not self._own.seconds_left()
         for gate in self._gates[1:]:
             self._own.inner.remove(gate)
         for gate in reversed(self._gates):
             gate.leave()
-        if is_lost and isinstance(error, FileMissingError):
+        if is_lost and isinstance(error, FileMissingError | CorruptFileError):
             raise lock_lost(self._own.where) from error
 
 
