@@ -19,11 +19,12 @@ from typing import Any, ClassVar
 import hypothesis.strategies as st
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 import pyhudi
-from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.errors import SchemaError, UserError, WriteConflictError
 from pyhudi.options import IndexKind
 from tests.properties.table_checks import CheckedTable, Identity, Stored, with_new
 from tests.properties.table_setup import (
@@ -90,7 +91,12 @@ class TableMachine(CheckedTable):
         field = EVOLUTIONS[change]
         present = self.given.get_field_index(field.name) >= 0
         if present == ("wider" in change) and field not in self.given:
-            self.given = evolved(self.given, field)
+            wider = evolved(self.given, field)
+            if pa.types.is_nested(field.type) and field.name in self.table.schema.names:
+                with pytest.raises(SchemaError, match="with other nested types"):
+                    self.table.upsert(wider.empty_table(), **WIDEN)
+                return
+            self.given = wider
             self.is_widening |= "wider" in change
             self.steps[f"evolve: {change}"] += 1
 
