@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +50,7 @@ from pyhudi.reports import Report
 from pyhudi.services.snapshot_pins import place_pin
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.path_remap import files_below
 from pyhudi.table.file_group_view import DataFile, FileSlice, Visibility
 from pyhudi.table.log import create_timeline_folder, timeline_log
 from pyhudi.table.properties import load_config
@@ -199,18 +200,20 @@ def _read_source(state: TableState, snapshot: SnapshotInstant) -> _Source:
     planned = Timeline(tuple(i for i in moment.timeline.pending if i.action in _PLANNED))
     saved = state.timeline.where({Action.SAVEPOINT}, State.COMPLETED)
     _check_archive(state, seen)
-    small = dict(_timeline_files(state, seen, planned))
-    for folder in (_archive_folder(state), *_FOLDERS):
-        small |= {path: state.fs.read(path) for path in _files_below(state.fs, folder)}
-    for info in state.fs.children(HOODIE):
+    folder = state.log.layout.timeline_folder
+    listed = [info for info in state.fs.children(folder) if not info.is_folder]
+    beside = listed if folder == HOODIE else state.fs.children(HOODIE)
+    small = dict(_timeline_files(state, seen, planned, [info.name for info in listed]))
+    for other in (_archive_folder(state), *_FOLDERS):
+        small |= {info.path: state.fs.read(info.path) for info in files_below(state.fs, other)}
+    for info in beside:
         if not info.is_folder and info.name.startswith(".pyhudi.rolled_back."):
             small[info.path] = state.fs.read(info.path)
     for path in (PROPERTIES, PROPERTIES_COPY):
         if state.fs.exists(path):
             small[path] = state.fs.read(path)
     slices = tuple(view.latest_slices())
-    folder = state.log.layout.timeline_folder
-    times = {info.path: info.modified for info in state.fs.children(folder) if info.modified}
+    times = {info.path: info.modified for info in listed if info.modified}
     others = _others(state, seen, slices)
     return _Source(
         state.fs, state, snapshot, slices, seen, view.visibility, small, times, others, len(saved)
@@ -259,11 +262,13 @@ def _archive_folder(state: TableState) -> str:
 
 
 def _timeline_files(
-    state: TableState, seen: Timeline, planned: Timeline
+    state: TableState, seen: Timeline, planned: Timeline, names: Sequence[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Files of completed instants, in order of their completion, and plans of pending ones."""
+    """Files of completed instants, in order of their completion, and plans of pending ones.
+
+    names: of the files in the timeline's folder.
+    """
     folder = state.log.layout.timeline_folder
-    names = state.fs.names(folder)
     order = sorted(seen, key=lambda i: (i.completion, i.time))
     plans = {file_name(replace(i, state=State.REQUESTED)) for i in planned}
     for instant in order:
@@ -326,6 +331,8 @@ def _parts(found: _Source, target: FileSystem) -> Iterator[_Part]:
             size = file.size_bytes
             if shared and file in one.logs:
                 size = _log_end(found, file)
+                if size == 0:  # all its blocks are later; readers list files, also empty ones
+                    continue
             yield _Part(found.fs, target, file.path, size)
     for partition in sorted({one.partition for one in found.slices}):
         for info in found.fs.children(partition):
@@ -399,8 +406,8 @@ def _write_timeline(found: _Source, target: FileSystem) -> None:
     layout = found.state.log.layout
     folders = (layout.timeline_folder, _archive_folder(found.state), *_FOLDERS)
     for folder in folders:
-        stale = [p for p in _files_below(target, folder, deep=folder != HOODIE) if _is_small(p)]
-        target.delete(stale)
+        listed = target.children(folder) if folder == HOODIE else files_below(target, folder)
+        target.delete(i.path for i in listed if not i.is_folder and _is_small(i.path))
     target.delete([p for p in (PROPERTIES, PROPERTIES_COPY) if target.exists(p)])
     create_timeline_folder(target, layout)
     for path, content in found.small.items():
@@ -455,13 +462,3 @@ def _finish(target: FileSystem, options: Options, engine: Engine) -> None:
             hint="run the command again; if it stays, run doctor on the source",
         )  # fmt: skip
     target.delete([STATE])
-
-
-def _files_below(fs: FileSystem, folder: str, *, deep: bool = True) -> list[str]:
-    found: list[str] = []
-    for info in fs.children(folder):
-        if not info.is_folder:
-            found.append(info.path)
-        elif deep:
-            found += _files_below(fs, info.path)
-    return found

@@ -11,7 +11,6 @@ and folders with a table of their own, are not touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +27,7 @@ from pyhudi.options import Options
 from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.locks.table_lock import LOCK
+from pyhudi.storage.path_remap import files_below
 from pyhudi.table.properties import load_config
 from pyhudi.transaction.begin import table_lock
 from pyhudi.transaction.heartbeat import living
@@ -99,7 +99,7 @@ def _contents(fs: FileSystem) -> _Contents:
     for entry in fs.children(""):
         if entry.path == HOODIE:
             found.own |= {
-                f.path: f.size_bytes for f in _below(fs, HOODIE) if not f.path.startswith(LOCK)
+                f.path: f.size_bytes for f in files_below(fs, HOODIE) if not f.path.startswith(LOCK)
             }
         elif entry.is_folder:
             _add_folder(fs, entry.path, found)
@@ -136,14 +136,6 @@ def _add_file(entry: FileInfo, found: _Contents) -> bool:
         return True
     found.others.append(entry.path)
     return False
-
-
-def _below(fs: FileSystem, folder: str) -> Iterator[FileInfo]:
-    for entry in fs.children(folder):
-        if entry.is_folder:
-            yield from _below(fs, entry.path)
-        else:
-            yield entry
 
 
 def _report(name: str, found: _Contents, *, dry_run: bool = False) -> DropReport:

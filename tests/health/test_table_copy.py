@@ -16,7 +16,7 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import SnapshotExpiredError, UnsupportedTableError, UserError
 from pyhudi.health.table_copy import STATE, copy_table
 from pyhudi.options import Options, parse_options
-from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.filesystems import Crash, CrashingFileSystem, Steps, TracingFileSystem, clone
 from tests.support.object_stores import fresh_s3
@@ -105,7 +105,26 @@ def test_a_copy_of_an_older_snapshot_ends_there(version: int, kind: str, tmp_pat
         copy = pyhudi.open_table(tmp_path / instant.time, engine=ENGINE)
         last = copy.timeline.commits.last
         assert last is not None and last.time == instant.time
+        assert all(file.stat().st_size for file in (tmp_path / instant.time).glob("p*/*"))
         check(copy, expected)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_the_timeline_is_listed_once_to_open_it_and_once_to_copy_it(version: int) -> None:
+    made_fs = made(f"memory://listed-copies/{version}", version, "mor")._fs
+    listed: list[str] = []
+
+    class Watched(TracingFileSystem):
+        def children(self, folder: str = "") -> list[FileInfo]:
+            listed.append(folder)
+            return super().children(folder)
+
+        def names(self, folder: str = "") -> list[str]:
+            listed.append(folder)
+            return super().names(folder)
+
+    copy_table(Watched(made_fs), MemoryFileSystem(), Options(), ENGINE, dry_run=True)
+    assert listed.count(".hoodie/timeline" if version == 9 else ".hoodie") == 2
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (9, "mor")])
