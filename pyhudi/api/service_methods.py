@@ -19,7 +19,7 @@ from pyhudi.operations.ttl import ExpiryReport, expire
 from pyhudi.operations.versions.execute import change_version, upgrade
 from pyhudi.operations.versions.old_versions import KeyColumns
 from pyhudi.operations.versions.plan import UpgradeReport
-from pyhudi.options import Options
+from pyhudi.options import DEFAULT_TABLE_VERSION, Options
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
@@ -290,15 +290,16 @@ class ServiceVerbs:
 
     def upgrade(
         self,
-        to: int = 6,
+        to: int = DEFAULT_TABLE_VERSION,
         *,
         record_key: str | Sequence[str] | None = None,
         partition_by: str | Sequence[str] | None = None,
         ordering: str | Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> UpgradeReport:
-        """Upgrade the table to version 6, 8 or 9; versions before 6 can only be read.
+        """Upgrade the table; versions before 6 can only be read.
 
+        to: 9, the version of new tables, 8 or 6, the newest that Apache Hudi 0.x reads.
         Failed writes are rolled back and the logs of a merge-on-read table are merged; timeline,
         archive and properties are converted, and the metadata table is built again, without the
         partitions in `dropped` of the report.  An upgrade that was interrupted is finished by

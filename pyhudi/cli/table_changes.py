@@ -94,8 +94,9 @@ def table_set(call: Call, properties: Settings, unset: tuple[str, ...]) -> Any:
     return set_properties(call.store, call.parsed, changes, dry_run=call.dry_run)
 
 
-@command("upgrade", changes=True, is_dangerous=True, example="table upgrade trips --to 9 --yes")
-@click.option("--to", type=COUNT, default=6, show_default=True, help="The version to upgrade to.")
+@command("upgrade", changes=True, is_dangerous=True, example="table upgrade trips --yes")
+@click.option("--to", type=COUNT, default=DEFAULT_TABLE_VERSION, show_default=True,
+              help="The version to upgrade to.")  # fmt: skip
 @columns_option("--record-key", "A column of the record key, if the table does not state it")
 @columns_option("--partition-by", "A partition column, if the table does not state it")
 @columns_option("--ordering", "An ordering column, if the table does not state it")

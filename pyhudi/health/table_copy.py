@@ -202,11 +202,11 @@ def _read_source(state: TableState, snapshot: SnapshotInstant) -> _Source:
     _check_archive(state, seen)
     folder = state.log.layout.timeline_folder
     listed = [info for info in state.fs.children(folder) if not info.is_folder]
-    beside = listed if folder == HOODIE else state.fs.children(HOODIE)
+    in_root = listed if folder == HOODIE else state.fs.children(HOODIE)
     small = dict(_timeline_files(state, seen, planned, [info.name for info in listed]))
     for other in (_archive_folder(state), *_FOLDERS):
         small |= {info.path: state.fs.read(info.path) for info in files_below(state.fs, other)}
-    for info in beside:
+    for info in in_root:
         if not info.is_folder and info.name.startswith(".pyhudi.rolled_back."):
             small[info.path] = state.fs.read(info.path)
     for path in (PROPERTIES, PROPERTIES_COPY):

@@ -46,7 +46,7 @@ def check_version(config: TableConfig) -> None:
     """Raise UnsupportedTableError for a table version that cannot be written."""
     if config.version in LAYOUTS:
         return
-    upgrade = f"run table.upgrade() to upgrade the table to version {OLDEST_WRITABLE_VERSION}"
+    upgrade = f"run table.upgrade(), or upgrade(to={OLDEST_WRITABLE_VERSION}) for Apache Hudi 0.x"
     written = f"tables of versions {', '.join(map(str, LAYOUTS))} can be written"
     raise UnsupportedTableError(
         f"tables of version {config.version} are read-only",

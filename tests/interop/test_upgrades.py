@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 def test_apache_hudi_reads_an_upgraded_table(name: str, tmp_path: Path, apache: ApacheHudi) -> None:
     root = foreign_table(name, tmp_path)
     table = pyhudi.open_table(root, options={"hoodie.index.type": "SIMPLE"})
-    table.upgrade()
+    table.upgrade(6)
     assert differences(root, apache) == []
     table.upsert(table.scan(with_meta=False).to_arrow().slice(0, 2))
     assert differences(root, apache) == []

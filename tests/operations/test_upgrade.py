@@ -65,8 +65,8 @@ def test_an_upgraded_table_has_its_rows_and_is_written(name: str, tmp_path: Path
     table = opened(root)
     version, before = table.config.version, table.scan().to_arrow()
     files = {path for path in content(root) if "hoodie.properties" not in path}
-    preview = table.upgrade(dry_run=True)
-    done = table.upgrade()
+    preview = table.upgrade(6, dry_run=True)
+    done = table.upgrade(6)
     assert (done.from_version, done.to_version) == (version, 6)
     assert preview.dry_run and preview.properties == done.properties
     assert done.properties["hoodie.table.version"] == "6"
@@ -89,7 +89,7 @@ def test_an_upgraded_table_has_its_rows_and_is_written(name: str, tmp_path: Path
 def test_an_upgraded_table_states_what_version_6_needs(name: str, tmp_path: Path) -> None:
     root = foreign_table(name, tmp_path)
     before = properties(root)
-    opened(root).upgrade()
+    opened(root).upgrade(6)
     after = properties(root)
     listing = "hoodie.table.metadata.partitions"
     changed = {key for key in before if after.get(key) != before[key]}
@@ -109,13 +109,13 @@ def test_columns_that_version_0_does_not_state_are_required(tmp_path: Path) -> N
     table, before = opened(root), content(root)
     assert table.config.version == 0
     with pytest.raises(pyhudi.UserError, match="record_key, partition_by"):
-        table.upgrade()
+        table.upgrade(6)
     with pytest.raises(pyhudi.UserError, match="no such columns"):
-        table.upgrade(record_key="nowhere", partition_by="partition")
+        table.upgrade(6, record_key="nowhere", partition_by="partition")
     with pytest.raises(pyhudi.UserError, match="differs from the one computed"):
-        table.upgrade(record_key="ts", partition_by="partition")
+        table.upgrade(6, record_key="ts", partition_by="partition")
     assert content(root) == before
-    table.upgrade(record_key="id", partition_by="partition", ordering="ts")
+    table.upgrade(6, record_key="id", partition_by="partition", ordering="ts")
     assert table.config.record_key_fields == ("id",)
     assert table.config.ordering_fields == ("ts",)
     assert table.config.key_generator_name == "SimpleKeyGenerator"
@@ -129,7 +129,7 @@ def test_columns_that_contradict_the_properties_are_refused(tmp_path: Path) -> N
     table, before = opened(root), content(root)
     for given in ({"record_key": "name"}, {"partition_by": ["id"]}, {"ordering": "id"}):
         with pytest.raises(pyhudi.UserError, match="contradicts"):
-            table.upgrade(**given)  # type: ignore[arg-type]
+            table.upgrade(6, **given)  # type: ignore[arg-type]
     assert content(root) == before
 
 
@@ -146,11 +146,30 @@ def test_hive_style_paths_of_old_tables_are_recognised(tmp_path: Path) -> None:
     made.bulk_insert(rows)
     as_version_0(tmp_path / "t")
     table = opened(tmp_path / "t")
-    report = table.upgrade(record_key="id", partition_by="city")
+    report = table.upgrade(6, record_key="id", partition_by="city")
     assert report.metadata_dropped and not (tmp_path / "t/.hoodie/metadata").exists()
     assert table.config.hive_style and table.config.url_encoded
     assert table.upsert(rows).matched == 2
     assert row_counts(rows_of(table)) == row_counts(rows)
+
+
+@pytest.mark.parametrize("name", ["mor_v5", "cow_v6"])
+def test_an_upgrade_without_a_target_gives_the_version_of_new_tables(
+    name: str, tmp_path: Path
+) -> None:
+    if name == "cow_v6":
+        root = tmp_path / "t"
+        rows = pa.table({"id": ["a"], "v": [1]})
+        pyhudi.create_table(root, rows, record_key="id", version=6).insert(rows)
+    else:
+        root = foreign_table(name, tmp_path)
+    before = row_counts(rows_of(opened(root)))
+    new = pyhudi.create_table(tmp_path / "new", pa.schema({"id": pa.string()}), record_key="id")
+    report = opened(root).upgrade()
+    assert report.to_version == new.config.version == opened(root).config.version == 9
+    assert row_counts(rows_of(opened(root))) == before
+    with pytest.raises(pyhudi.UserError):
+        opened(root).upgrade()
 
 
 def test_other_versions_are_no_target_and_new_tables_need_no_upgrade(tmp_path: Path) -> None:
@@ -160,11 +179,11 @@ def test_other_versions_are_no_target_and_new_tables_need_no_upgrade(tmp_path: P
         with pytest.raises(pyhudi.UserError, match="unsupported target version"):
             table.upgrade(to)  # type: ignore[arg-type]
     assert content(root) == before
-    table.upgrade()
+    table.upgrade(6)
     before = content(root)
     for dry_run in (True, False):
         with pytest.raises(pyhudi.UserError, match="needs no upgrade"):
-            table.upgrade(dry_run=dry_run)
+            table.upgrade(6, dry_run=dry_run)
     assert content(root) == before
 
 
@@ -173,9 +192,9 @@ def test_a_failed_write_is_rolled_back(tmp_path: Path) -> None:
     failed = reopen_newest(root)
     table = opened(root)
     before = row_counts(table.scan().to_arrow())
-    assert table.upgrade(dry_run=True).rolled_back == (failed,)
+    assert table.upgrade(6, dry_run=True).rolled_back == (failed,)
     assert table.timeline.pending
-    assert table.upgrade().rolled_back == (failed,)
+    assert table.upgrade(6).rolled_back == (failed,)
     assert not table.timeline.pending
     assert row_counts(table.scan().to_arrow()) == before
     assert not table.doctor().findings
@@ -190,7 +209,7 @@ def test_pending_services_are_named_and_nothing_changes(tmp_path: Path) -> None:
         with pytest.raises(
             pyhudi.UserError, match=r"0\.compaction\.requested, .*1\.clean\.requested"
         ):
-            table.upgrade(dry_run=dry_run)
+            table.upgrade(6, dry_run=dry_run)
     assert content(root) == before
 
 
@@ -201,7 +220,7 @@ def test_a_write_that_is_alive_is_named_and_nothing_changes(tmp_path: Path) -> N
     (root / ".hoodie" / ".heartbeat" / alive).touch()
     table, before = opened(root), content(root)
     with pytest.raises(pyhudi.UserError, match=f"{alive}.deltacommit.inflight"):
-        table.upgrade()
+        table.upgrade(6)
     assert content(root) == before
 
 
@@ -216,12 +235,12 @@ def test_the_folder_of_null_partition_values_before_version_5_is_refused(
     (root / "default" / ".hoodie_partition_metadata").write_bytes(metafile)
     if version == "4":
         with pytest.raises(pyhudi.UserError, match="null partition values"):
-            opened(root).upgrade()
+            opened(root).upgrade(6)
         assert properties(root)["hoodie.table.version"] == "4"
         accepting = OPTIONS | {"hoodie.skip.default.partition.validation": "true"}
-        pyhudi.open_table(root, options=accepting).upgrade()
+        pyhudi.open_table(root, options=accepting).upgrade(6)
     else:  # it has rows of the text "default"
-        opened(root).upgrade()
+        opened(root).upgrade(6)
     assert properties(root)["hoodie.table.version"] == "6"
 
 
@@ -230,7 +249,7 @@ def test_a_table_that_could_not_be_written_is_not_upgraded(tmp_path: Path) -> No
     edit(root, hoodie__partition__metafile__use__base__format="true")
     before = content(root)
     with pytest.raises(pyhudi.UnsupportedTableError, match="metafiles"):
-        opened(root).upgrade()
+        opened(root).upgrade(6)
     assert content(root) == before
 
 
@@ -257,12 +276,12 @@ def test_an_upgrade_cut_short_anywhere_leaves_a_table_that_is_read_and_upgraded(
     def open_(store: FileSystem) -> Table:
         return Table(store, options=parse_options(OPTIONS), engine=LocalEngine(1))
 
-    for stop in every_stop(fs, lambda store: open_(store).upgrade()):
+    for stop in every_stop(fs, lambda store: open_(store).upgrade(6)):
         table = open_(stop.fs)
         assert table.config.version in (5, 6)
         assert row_counts(table.scan().to_arrow()) == rows, stop
         if table.config.version == 5:
-            table.upgrade()
+            table.upgrade(6)
         assert table.config.version == 6 and not table.timeline.pending, stop
         table.upsert(rows_of(table).slice(0, 1))
         assert not table.doctor().findings, stop
@@ -278,5 +297,5 @@ def test_the_command_reports_confirms_and_upgrades(tmp_path: Path) -> None:
     assert content(root) == before
     done = answer("table", "upgrade", root, "--yes", "--to", 6)
     assert isinstance(done, dict) and done["to_version"] == 6
-    again = run("table", "upgrade", root, "--yes")
+    again = run("table", "upgrade", root, "--yes", "--to", 6)
     assert again.returncode == 2 and "needs no upgrade" in again.stderr
