@@ -224,6 +224,18 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         """
         return self._at(self._state())
 
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """This table with further `hoodie.*` options, which win over those it was opened with.
+
+        Raises OptionError for unknown ones, and for those that conflict with the table's
+        properties.
+
+        >>> _ = trips.with_options({"hoodie.clean.commits.retained": 3}).clean()
+        """
+        found = copy(self)
+        found._options = agreed(parse_options(options, self._options), self.config)
+        return found
+
     def _at(self, state: TableState) -> Self:
         """This table as of a state."""
         found = copy(self)

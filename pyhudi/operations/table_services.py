@@ -93,10 +93,15 @@ def unschedule_plan(
     actions: frozenset[Action],
     *,
     dry_run: bool,
+    keeps_request: bool = False,
 ) -> UnscheduleReport:
-    """Remove a plan of these actions from the timeline permanently."""
+    """Remove a plan of these actions from the timeline permanently.
+
+    keeps_request: only undo a crashed attempt to run it."""
     with alone(fs, options, engine, "unschedule") as state:
-        return unschedule(state, instant, actions, options, engine, dry_run=dry_run)
+        return unschedule(
+            state, instant, actions, options, engine, dry_run=dry_run, keeps_request=keeps_request
+        )
 
 
 def plan_compaction(state: TableState, options: Options) -> CompactionReport:

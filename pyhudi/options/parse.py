@@ -19,8 +19,10 @@ _CHECKPOINT = "_hudi_streaming_sink_checkpoint"
 """The checkpoint of a stream, copied into the commit whatever the prefix."""
 
 
-def parse_options(given: Mapping[str, object] | None) -> Options:
+def parse_options(given: Mapping[str, object] | None, base: Options | None = None) -> Options:
     """Options from `hoodie.*` names.  Raises OptionError for an invalid name or value.
+
+    base: options that the given ones replace, instead of the defaults.
 
     A key that starts with the prefix of commit metadata (`_`, unless
     `hoodie.datasource.write.commitmeta.key.prefix` sets another) is copied into the commit, as
@@ -61,7 +63,8 @@ def parse_options(given: Mapping[str, object] | None) -> Options:
     if ignored:
         _log.info("options without effect: %s", ", ".join(ignored))
     mapped = tuple(f"{n}: {row.note}" for n, row in rows.items() if row.fate is Fate.MAPPED)
-    options: Options = _with(Options(ignored=ignored, mapped=mapped), settings)
+    start = replace(base or Options(), ignored=ignored, mapped=mapped)
+    options: Options = _with(start, settings)
     return options
 
 

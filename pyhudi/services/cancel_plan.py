@@ -42,19 +42,23 @@ def unschedule(
     engine: Engine,
     *,
     dry_run: bool,
+    keeps_request: bool = False,
 ) -> UnscheduleReport:
     """Remove a pending compaction or clustering, with the files of a crashed attempt to run it.
 
-    The caller holds the table's lock.  Raises UserError for an instant that is not such a plan and
-    for a compaction that log files depend on; WriteConflictError while another process runs the
-    plan, or a pending write may create log files that depend on it.
+    The caller holds the table's lock.  keeps_request: retain the plan, so that it can run again.
+    Raises UserError for an instant that is not such a plan, for a compaction that log files depend
+    on, and (keeps_request) for a plan that has not begun; WriteConflictError while another process
+    runs the plan, or a pending write may create log files that depend on it.
     """
     pending = _pending(state, time, actions)
     plans = pending_plans(state.log, Timeline((pending,)))
     groups = plans.compacting.keys() | plans.clustering.keys()
     if is_claimed(state.fs, pending, options.write):
         raise WriteConflictError("another process is running the plan", instant=time)
-    if pending.action is Action.COMPACTION:
+    if keeps_request and pending.state is State.REQUESTED:
+        raise UserError("the plan has not begun, so there is nothing to undo", instant=time)
+    if pending.action is Action.COMPACTION and not keeps_request:
         _check_no_logs_on_top(state, pending, frozenset(groups))
     report = UnscheduleReport(time, pending.action.value, len(groups), dry_run)
     if dry_run:
@@ -63,7 +67,7 @@ def unschedule(
         state.log.forget(pending)
     else:
         roll_back_service(
-            state.fs, state.config, state.log, pending, engine=engine, keeps_request=False
+            state.fs, state.config, state.log, pending, engine=engine, keeps_request=keeps_request
         )
     return report
 

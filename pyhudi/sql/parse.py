@@ -7,6 +7,7 @@ Expressions and queries stay trees; `relations` and the engines check these.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from pyhudi.errors import UserError
 from pyhudi.sql.statements import (
     Act,
+    Call,
     Delete,
     Explain,
     Insert,
@@ -89,7 +91,10 @@ def parse(text: str) -> Parsed:
 
 def _with_names(text: str) -> tuple[str, int]:
     """(the text with a name for each `?`, their number)."""
-    places = [t.start for t in _tokens(text) if t.token_type is TokenType.PLACEHOLDER]
+    tokens = _tokens(text)
+    while tokens and tokens[0].token_type is TokenType.COMMAND:  # the rest is one token
+        tokens = _tokens(" " * (tokens[0].end + 1) + text[tokens[0].end + 1 :])
+    places = [t.start for t in tokens if t.token_type is TokenType.PLACEHOLDER]
     for number, start in reversed(list(enumerate(places, 1))):
         text = f"{text[:start]}:p{number}{text[start + 1 :]}"
     return text, len(places)
@@ -102,13 +107,59 @@ def _parsed(text: str) -> tuple[Statement, frozenset[str]]:
             "the text must be one statement", statements=len(trees), sql=_short(text),
             hint="pass one statement a call; `pyhudi sql -f` runs a file of them",
         )  # fmt: skip
-    if isinstance(trees[0], exp.Command) and trees[0].this.upper() == "EXPLAIN":
-        inner, parameters = _parsed(text[_tokens(text)[0].end + 1 :])
-        if isinstance(inner, Explain):
-            raise UserError("EXPLAIN of EXPLAIN is not supported", sql=_short(text))
+    word = trees[0].this.upper() if isinstance(trees[0], exp.Command) else ""
+    if word == "EXPLAIN":
+        inner, parameters = _parsed(_after_first(text))
+        if isinstance(inner, Explain | Call):
+            raise UserError("EXPLAIN of this statement is not supported", sql=_short(text))
         return Explain(inner), parameters
+    if word == "CALL":
+        tree = _call_tree(_after_first(text))
+        return _call(tree), frozenset(node.name for node in tree.find_all(exp.Placeholder))
     named = frozenset(node.name for node in trees[0].find_all(exp.Placeholder))
     return _statement(trees[0], text), named
+
+
+def _after_first(text: str) -> str:
+    """The text after its first word."""
+    return text[_tokens(text)[0].end + 1 :]
+
+
+def _call_tree(text: str) -> Tree:
+    """The tree of a call.  Names of arguments are quoted, as `table` is a keyword."""
+    tokens = _tokens(text)
+    names = [t for t, arrow in itertools.pairwise(tokens) if arrow.token_type is TokenType.FARROW]
+    for name in reversed(names):
+        if not name.text.replace("_", "a").isalnum():
+            raise UserError("an argument of CALL has no name", sql=_short(text), near=name.text)
+        if name.token_type is not TokenType.IDENTIFIER:
+            text = f"{text[: name.start]}`{name.text}`{text[name.end + 1 :]}"
+    trees = _trees(text)
+    if len(trees) != 1:
+        raise UserError("the text must be one statement", sql=_short(text))
+    return trees[0]
+
+
+def _call(tree: Tree) -> Call:
+    """`show_commits(...)`, `system.show_commits(...)`, or a name alone."""
+    if isinstance(tree, exp.Dot) and str(tree.this.name).lower() == "system":
+        tree = tree.expression
+    elif isinstance(tree, exp.Column) and tree.table.lower() == "system" and len(tree.parts) == 2:
+        tree = exp.column(tree.this)
+    if isinstance(tree, exp.Column) and len(tree.parts) == 1:
+        return Call(str(tree.name))
+    if not isinstance(tree, exp.Anonymous):
+        refuse(tree, "a procedure is expected here", hint="CALL show_commits(table => 'trips')")
+    positional = [one for one in tree.expressions if not isinstance(one, exp.Kwarg)]
+    named: dict[str, Tree] = {}
+    for one in tree.expressions:
+        if isinstance(one, exp.Kwarg):
+            if one.this.name.lower() in {name.lower() for name in named}:
+                refuse(tree, "an argument is given twice", argument=one.this.name)
+            named[one.this.name] = one.expression
+        elif named:
+            refuse(tree, "an argument by position follows one by name")
+    return Call(str(tree.name), tuple(positional), named)
 
 
 def script(text: str) -> Iterator[tuple[int, str]]:
@@ -338,6 +389,14 @@ def _inserted(then: Tree, target: Name) -> dict[str, Tree] | None:
     if len(names) != len(values) or len(set(names)) < len(names):
         refuse(then, "INSERT of MERGE needs one value for each column")
     return dict(zip(names, values, strict=True))
+
+
+def condition(text: str) -> Tree:
+    """A condition on rows.  Raises UserError for text that is not one."""
+    trees = _trees(text)
+    if len(trees) != 1 or isinstance(trees[0], exp.Query | exp.Command):
+        raise UserError("the text is not a condition", sql=_short(text))
+    return trees[0]
 
 
 def rendered(tree: Tree, to: str) -> str:

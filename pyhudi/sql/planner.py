@@ -15,8 +15,11 @@ from pyhudi.records import without_meta
 from pyhudi.sql.engine import QueryEngine
 from pyhudi.sql.merge import plan as plan_merge
 from pyhudi.sql.names import Names
-from pyhudi.sql.relations import Binder, Bound
+from pyhudi.sql.parse import condition
+from pyhudi.sql.procedures import FILTER, PATH, TABLE, as_table, bind
+from pyhudi.sql.relations import Binder, Bound, name_in
 from pyhudi.sql.statements import (
+    Call,
     Delete,
     Explain,
     Insert,
@@ -54,8 +57,29 @@ class Planner:
                 return self._as_rows(self.engine.explained(binder.bound(tree)))
             case Explain(inner):
                 return self._as_rows(str(self._write(inner, binder, dry_run=True)))  # type: ignore[arg-type]
+            case Call():
+                return self._call(statement, binder)
             case _:
                 return self._write(statement, binder, dry_run=False)
+
+    def _call(self, statement: Call, binder: Binder) -> Any:
+        positional = list(map(binder.argument, statement.positional))
+        named = {name: binder.argument(one) for name, one in statement.named.items()}
+        procedure, values = bind(statement.procedure, positional, named)
+        table = None
+        if values[TABLE.name] is not None:
+            table = binder.table(name_in(values[TABLE.name]))
+        elif procedure.has_path and values[PATH.name] is not None:
+            table = binder.table(name_in(values[PATH.name], is_path=True))
+        found = procedure.run(table, values)  # type: ignore[arg-type]  # only help has none
+        limit = values.get("limit")
+        if not values[FILTER.name]:
+            return self.engine.answer(as_table(procedure, found, limit))
+        rows = Names(self.names.open, {"result": as_table(procedure, found, None)})
+        query = exp.select("*").from_("result").where(condition(values[FILTER.name]))
+        return self.engine.result(
+            Binder(rows, {}).bound(query if limit is None else query.limit(limit))
+        )
 
     def _as_rows(self, plan: str) -> Any:
         return self.engine.answer(pa.table({"plan": plan.splitlines()}))

@@ -177,14 +177,18 @@ class Binder:
     def _time(self, version: Tree) -> str:
         if str(version.args.get("kind")).upper() != "AS OF":
             refuse(version, "only AS OF is supported here")
-        return str(self._constant(version.expression, version))
+        return str(self.constant(version.expression, version))
 
-    def _constant(self, node: Tree, within: Tree) -> Any:
+    def argument(self, node: Tree) -> Any:
+        """The value of an argument of CALL: a literal, null or a parameter."""
+        return None if isinstance(node, exp.Null) else self.constant(node, node)
+
+    def constant(self, node: Tree, within: Tree) -> Any:
         """The value of a literal or parameter."""
         if isinstance(node, exp.Placeholder):
             return self.parameters[node.name]
         if isinstance(node, exp.Array):
-            return [self._constant(one, within) for one in node.expressions]
+            return [self.constant(one, within) for one in node.expressions]
         if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
             node = node.this  # timestamp '...'
         if isinstance(node, exp.Literal | exp.Boolean | exp.Neg):
@@ -206,16 +210,16 @@ class Binder:
                 node, "the table function is not supported",
                 hint=f"did you mean {near[0]}?" if near else f"known: {', '.join(_FUNCTIONS)}",
             )  # fmt: skip
-        given = [self._constant(one, node) for one in call.expressions]
-        table = self.table(_name_in(str(given[0]))) if given else None
+        given = [self.constant(one, node) for one in call.expressions]
+        table = self.table(name_in(str(given[0]))) if given else None
         if table is None:
             refuse(node, "the table function needs a table")
         return make(table, given[1:], node)
 
 
-def _name_in(text: str) -> Name:
+def name_in(text: str, *, is_path: bool = False) -> Name:
     """The name in an argument: a name, or a path."""
-    if "/" in text:
+    if is_path or "/" in text:
         return Name(("hudi", text), text)
     parts = tuple(text.split("."))
     return Name(parts, parts[-1])

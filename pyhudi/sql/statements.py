@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -112,4 +112,13 @@ class Explain:
     statement: Query | Write
 
 
-Statement: TypeAlias = Query | Write | Explain
+@dataclass(frozen=True, slots=True)
+class Call:
+    """CALL.  positional, named: the arguments, constants or parameters."""
+
+    procedure: str
+    positional: tuple[Tree, ...] = ()
+    named: Mapping[str, Tree] = field(default_factory=dict)
+
+
+Statement: TypeAlias = Query | Write | Explain | Call

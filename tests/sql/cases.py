@@ -480,6 +480,7 @@ REFUSED = [
     refused("select id from hudi_table_changes(concat('tr', 'ips'), 'cdc', '0')", "constant"),
     refused("select * from trips for update", "not supported"),
     refused("select " + "(" * 3000 + "1" + ")" * 3000, "nested too deeply"),
+    refused("explain call help", "EXPLAIN"),
     refused("explain explain select 1", "EXPLAIN"),
     refused("select * from trips timestamp as of '1999-01-01'", "no commit at or before"),
     refused("select * from news timestamp as of '2026-01-01'", "no versions"),
