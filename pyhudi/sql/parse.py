@@ -24,16 +24,20 @@ from pyhudi.sql.statements import (
     Act,
     Call,
     Delete,
+    Describe,
     Explain,
     Insert,
     Merge,
     MergeClause,
     Name,
     Query,
+    ShowTables,
     Statement,
+    Topic,
     Tree,
     Update,
     When,
+    Write,
 )
 
 _ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
@@ -110,9 +114,11 @@ def _parsed(text: str) -> tuple[Statement, frozenset[str]]:
     word = trees[0].this.upper() if isinstance(trees[0], exp.Command) else ""
     if word == "EXPLAIN":
         inner, parameters = _parsed(_after_first(text))
-        if isinstance(inner, Explain | Call):
+        if not isinstance(inner, Query | Write):
             raise UserError("EXPLAIN of this statement is not supported", sql=_short(text))
         return Explain(inner), parameters
+    if word == "SHOW":
+        return _show(_after_first(text)), frozenset()
     if word == "CALL":
         tree = _call_tree(_after_first(text))
         return _call(tree), frozenset(node.name for node in tree.find_all(exp.Placeholder))
@@ -160,6 +166,59 @@ def _call(tree: Tree) -> Call:
         elif named:
             refuse(tree, "an argument by position follows one by name")
     return Call(str(tree.name), tuple(positional), named)
+
+
+_SHOWN: Final = {
+    ("TBLPROPERTIES",): Topic.PROPERTIES,
+    ("PARTITIONS",): Topic.PARTITIONS,
+    ("CREATE", "TABLE"): Topic.CREATION,
+    ("INDEXES", "FROM"): Topic.INDEXES,
+    ("INDEXES", "IN"): Topic.INDEXES,
+    ("INDEXES", "ON"): Topic.INDEXES,
+}
+"""The words of SHOW before the name of a table."""
+
+
+def _show(text: str) -> Describe | ShowTables:
+    """SHOW of what `_SHOWN` lists; the name of the table is parsed as that of DESCRIBE."""
+    tokens = _tokens(text)
+    words = [token.text.upper() for token in tokens]
+    if words == ["TABLES"]:
+        return ShowTables()
+    for count in (1, 2):
+        topic = _SHOWN.get(tuple(words[:count]))
+        if topic is not None and len(tokens) > count:
+            break
+    else:
+        raise UserError(
+            "this form of SHOW is not supported", sql=_short(f"SHOW {text.strip()}"),
+            hint="SHOW TABLES, or CREATE TABLE, PARTITIONS, TBLPROPERTIES, INDEXES FROM a table",
+        )  # fmt: skip
+    rest, key = text[tokens[count - 1].end + 1 :], None
+    has_key = len(tokens) > count + 3 and tokens[-1].token_type is TokenType.R_PAREN
+    if topic is Topic.PROPERTIES and has_key and tokens[-2].token_type is TokenType.STRING:
+        if tokens[-3].token_type is not TokenType.L_PAREN:
+            raise UserError("one property is expected here", sql=_short(text))
+        key, rest = tokens[-2].text, text[tokens[count - 1].end + 1 : tokens[-3].start]
+    trees = _trees(f"DESCRIBE {rest}")
+    if len(trees) != 1 or not isinstance(trees[0], exp.Describe):
+        raise UserError("the text must be one statement", sql=_short(text))
+    closed(trees[0], frozenset({"this"}))
+    return Describe(topic, name_of(trees[0].this), key)
+
+
+_STYLES: Final = {
+    "": Topic.COLUMNS, "EXTENDED": Topic.EXTENDED, "FORMATTED": Topic.EXTENDED,
+    "HISTORY": Topic.HISTORY,
+}  # fmt: skip
+
+
+def _describe(tree: Tree) -> Describe:
+    closed(tree, frozenset({"this", "style", "kind"}))
+    kind, style = str(tree.args.get("kind") or "table"), str(tree.args.get("style") or "")
+    if kind.lower() != "table" or style.upper() not in _STYLES:
+        refuse(tree, hint="DESCRIBE [EXTENDED | HISTORY] t")
+    return Describe(_STYLES[style.upper()], name_of(tree.this))
 
 
 def script(text: str) -> Iterator[tuple[int, str]]:
@@ -225,6 +284,8 @@ def _statement(tree: Tree, text: str) -> Statement:
             return _delete(tree)
         case exp.Merge():
             return _merge(tree)
+        case exp.Describe():
+            return _describe(tree)
         case exp.Query() | exp.Values():
             return Query(tree)
     kind = tree.this.upper() if isinstance(tree, exp.Command) else tree.key.upper()

@@ -12,6 +12,7 @@ from sqlglot import exp
 from pyhudi.api.found_rows import PLACE, Find, delete_found, upsert_found
 from pyhudi.errors import UserError
 from pyhudi.records import without_meta
+from pyhudi.sql.descriptions import describe, listed
 from pyhudi.sql.engine import QueryEngine
 from pyhudi.sql.merge import plan as plan_merge
 from pyhudi.sql.names import Names
@@ -21,11 +22,13 @@ from pyhudi.sql.relations import Binder, Bound, name_in
 from pyhudi.sql.statements import (
     Call,
     Delete,
+    Describe,
     Explain,
     Insert,
     Merge,
     Name,
     Query,
+    ShowTables,
     Statement,
     Tree,
     Update,
@@ -59,6 +62,11 @@ class Planner:
                 return self._as_rows(str(self._write(inner, binder, dry_run=True)))  # type: ignore[arg-type]
             case Call():
                 return self._call(statement, binder)
+            case Describe(topic, target, key):
+                return self.engine.answer(describe(topic, binder.table(target), key))
+            case ShowTables():
+                known = {*self.names.tables, *self.names.children()}
+                return self.engine.answer(listed(sorted(known)))
             case _:
                 return self._write(statement, binder, dry_run=False)
 

@@ -121,4 +121,30 @@ class Call:
     named: Mapping[str, Tree] = field(default_factory=dict)
 
 
-Statement: TypeAlias = Query | Write | Explain | Call
+class Topic(Enum):
+    """What SHOW or DESCRIBE shows of a table."""
+
+    COLUMNS = "DESCRIBE"
+    EXTENDED = "DESCRIBE EXTENDED"
+    HISTORY = "DESCRIBE HISTORY"
+    PROPERTIES = "SHOW TBLPROPERTIES"
+    PARTITIONS = "SHOW PARTITIONS"
+    CREATION = "SHOW CREATE TABLE"
+    INDEXES = "SHOW INDEXES"
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """SHOW or DESCRIBE of a table.  key: of one property."""
+
+    topic: Topic
+    target: Name
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """SHOW TABLES."""
+
+
+Statement: TypeAlias = Query | Write | Explain | Call | Describe | ShowTables

@@ -1,0 +1,152 @@
+"""SHOW and DESCRIBE: what a table is, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi.api.table import Table
+from pyhudi.errors import UserError
+from pyhudi.near_names import near_names
+from pyhudi.records import without_meta
+from pyhudi.sql.statements import Topic
+from pyhudi.sync.column_types import hive_type
+from pyhudi.table.commit_facts import completed_commits
+
+
+def describe(topic: Topic, table: Table, key: str | None = None) -> pa.Table:
+    """The rows of a topic.  key: of a property, for SHOW TBLPROPERTIES."""
+    if topic is Topic.PROPERTIES:
+        return _properties(table, key)
+    return _TOPICS[topic](table)
+
+
+def listed(names: list[str]) -> pa.Table:
+    """The rows of SHOW TABLES."""
+    return pa.table(
+        {
+            "namespace": pa.array([""] * len(names), pa.string()),
+            "tableName": pa.array(names, pa.string()),
+            "isTemporary": pa.array([False] * len(names), pa.bool_()),
+        }
+    )
+
+
+def _types(table: Table) -> dict[str, str]:
+    schema = without_meta(table.schema)
+    return {field.name: hive_type(field.type, timestamps=True) for field in schema}
+
+
+def _texts(columns: Mapping[str, list[str | None]]) -> pa.Table:
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def _columns(table: Table, more: Mapping[str, str] | None = None) -> pa.Table:
+    """Columns with their types, the partition columns again, and further facts."""
+    types = _types(table)
+    found = dict(types)
+    names: list[str | None] = list(found)
+    kinds: list[str | None] = list(found.values())
+    partitions = [name for name in table.config.partition_fields if name in types]
+    if partitions:
+        names += ["# Partition Information", "# col_name", *partitions]
+        kinds += ["", "data_type", *(types[name] for name in partitions)]
+    for name, value in (more or {}).items():
+        names.append(name)
+        kinds.append(value)
+    return _texts({"col_name": names, "data_type": kinds, "comment": [None] * len(names)})
+
+
+def _extended(table: Table) -> pa.Table:
+    config = table.config
+    facts = {
+        "": "",
+        "# Detailed Table Information": "",
+        "Name": config.name,
+        "Type": config.table_type.value,
+        "Provider": "hudi",
+        "Location": table.path,
+        "Version": str(config.version),
+        "Record key": ",".join(config.record_key_fields),
+        "Ordering fields": ",".join(config.ordering_fields),
+    }
+    return _columns(table, facts)
+
+
+def _history(table: Table) -> pa.Table:
+    """Completed commits of the active timeline, newest first."""
+    return pa.Table.from_pylist(
+        [commit.to_dict() for commit in completed_commits(table._fs)[::-1]], _HISTORY
+    )
+
+
+_HISTORY: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("instant", "action", "operation", "completed_at")),
+        *((name, pa.int64()) for name in (
+            "partitions", "files", "rows", "inserted", "updated", "deleted", "bytes_written",
+            "replaced_file_groups")),
+    ]
+)  # fmt: skip
+
+
+def _properties(table: Table, key: str | None) -> pa.Table:
+    known = dict(sorted(table.config.properties.items()))
+    if key is not None:
+        if key not in known:
+            near = near_names(key, known)
+            raise UserError(
+                "the table has no such property", property=key,
+                hint=f"did you mean {near[0]}?" if near else "SHOW TBLPROPERTIES lists them",
+            )  # fmt: skip
+        known = {key: known[key]}
+    return _texts({"key": list(known), "value": list(known.values())})
+
+
+def _partitions(table: Table) -> pa.Table:
+    if not table.config.partition_fields:
+        raise UserError("the table has no partitions", path=table.path)
+    return _texts({"partition": list(table.partitions())})
+
+
+def _creation(table: Table) -> pa.Table:
+    """A statement that describes the table: columns, partitions, keys and place."""
+    config = table.config
+    columns = ",\n".join(f"  {_quoted(name)} {kind}" for name, kind in _types(table).items())
+    properties = {
+        "type": "mor" if config.is_merge_on_read else "cow",
+        "primaryKey": ",".join(config.record_key_fields),
+        "orderingFields": ",".join(config.ordering_fields),
+    }
+    listed_ = ",\n".join(
+        f"  {name} = {_text(value)}" for name, value in properties.items() if value
+    )
+    parts = [f"CREATE TABLE {_quoted(config.name)} (\n{columns})", "USING hudi"]
+    if config.partition_fields:
+        parts.append(f"PARTITIONED BY ({', '.join(map(_quoted, config.partition_fields))})")
+    parts += [f"LOCATION {_text(table.path)}", f"TBLPROPERTIES (\n{listed_})"]
+    return _texts({"createtab_stmt": ["\n".join(parts)]})
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _indexes(table: Table) -> pa.Table:
+    return table.index.list()
+
+
+_TOPICS: Final[Mapping[Topic, Callable[[Table], Any]]] = {
+    Topic.COLUMNS: _columns,
+    Topic.EXTENDED: _extended,
+    Topic.HISTORY: _history,
+    Topic.PARTITIONS: _partitions,
+    Topic.CREATION: _creation,
+    Topic.INDEXES: _indexes,
+}
