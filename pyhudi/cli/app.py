@@ -86,6 +86,7 @@ for command in (
     rows.changes,
     rows.diff,
     rows.history,
+    rows.sql,
     writes.write,
     writes.delete,
     ingest,

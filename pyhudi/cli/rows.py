@@ -1,16 +1,18 @@
-"""`pyhudi show`, `diff`, `history`, `changes`: rows of a table."""
+"""`pyhudi show`, `diff`, `history`, `changes`, `sql`: rows of tables."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 import pyarrow as pa
 
 from pyhudi.api.input_conversion import ScanModeName
-from pyhudi.cli.command import Answer, Call, command
+from pyhudi.cli.command import Answer, Call, Target, command
 from pyhudi.cli.row_output import FORMATS, write_rows
-from pyhudi.cli.values import COUNT, name_of
+from pyhudi.cli.values import COUNT, name_of, setting
+from pyhudi.errors import PyhudiError
 from pyhudi.read.scan import Scan
 
 _ROWS_SHOWN = 20
@@ -119,6 +121,55 @@ def diff(
 def history(call: Call, key: str, **printing: Any) -> Any:
     """Show all versions of the record KEY whose files still exist, oldest first."""
     return _printed(call, call.table.history(key), **printing)
+
+
+@command("sql", prints_rows=True, target=Target.NOTHING,
+         example="sql trips \"select city, sum(fare) from trips group by city\"")  # fmt: skip
+@click.argument("words", nargs=-1, metavar="[PATH|NAME=PATH]... [TEXT]")
+@click.option("-f", "--file", "script_file", type=click.Path(exists=True, dir_okay=False),
+              help="Run the statements of a file, which ; ends, up to the first error; the last "
+              "one's rows are shown.")  # fmt: skip
+@click.option("--parameter", "parameters", multiple=True, type=setting, metavar="NAME=TEXT",
+              help="The value of :NAME as text; may be repeated.")  # fmt: skip
+@click.option("--option", "options", multiple=True, type=setting, metavar="NAME=VALUE",
+              help="A hoodie.* option; may be repeated.")  # fmt: skip
+@click.option("--storage", multiple=True, type=setting, metavar="KEY=VALUE",
+              help="An option of the store, such as endpoint=URL; may be repeated.")  # fmt: skip
+@_limit
+@_format
+@_output
+def sql(
+    call: Call,
+    words: tuple[str, ...],
+    script_file: str | None,
+    parameters: tuple[tuple[str, str], ...],
+    options: tuple[tuple[str, str], ...],
+    storage: tuple[tuple[str, str], ...],
+    **printing: Any,
+) -> Any:
+    """Run an SQL statement on tables: queries, INSERT, UPDATE, DELETE, MERGE INTO and EXPLAIN.
+
+    PATH is a table, named like the last part of its path or as NAME, or a folder of tables.
+    """
+    from pyhudi.sql.session import script_lines, tables_at
+
+    if script_file is None and not words:
+        raise click.UsageError("Give a statement, or a file with -f.")
+    places, texts = words, [(1, Path(script_file).read_text("utf-8"))] if script_file else []
+    if script_file is None:
+        places, texts = words[:-1], [(1, words[-1])]
+    given = [place if "=" in place else (None, place) for place in places]
+    named = [setting(one) if isinstance(one, str) else one for one in given]
+    connection = tables_at(named, dict(options) or None, dict(storage) or None)
+    found: Any = None
+    for line, text in script_lines(texts[0][1]) if script_file else texts:
+        try:
+            found = connection.sql(text, parameters=dict(parameters) or None)
+        except PyhudiError as error:
+            if script_file:
+                error.facts["line"] = line
+            raise
+    return _printed(call, found, **printing) if isinstance(found, pa.Table) else Answer(found)
 
 
 def _printed(

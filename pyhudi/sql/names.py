@@ -17,6 +17,8 @@ from pyhudi.storage.url_resolver import locate
 Named: TypeAlias = Any
 """What a name stands for: a Table, the path of one, or rows."""
 
+PROPERTIES_FILE: Final = f"{HOODIE}/hoodie.properties"
+"""The file that makes a folder a table."""
 _PATH_FORM: Final = "hudi"
 _DEFAULT: Final = "default"
 """The database of tables whose name has no other."""
@@ -81,9 +83,7 @@ class Names:
             return []
         root = locate(self.folder, storage_options=self.storage_options)
         folders = [entry.name for entry in root.children() if entry.is_folder]
-        return sorted(
-            name for name in folders if root.sub(name).exists(f"{HOODIE}/hoodie.properties")
-        )
+        return sorted(name for name in folders if root.sub(name).exists(PROPERTIES_FILE))
 
     def _child(self, name: Name) -> str | None:
         try:

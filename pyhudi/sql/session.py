@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from pyhudi.api.input_conversion import table_name
 from pyhudi.errors import UserError
 from pyhudi.sql.duckdb_engine import DuckDbEngine
-from pyhudi.sql.names import Named, Names
+from pyhudi.sql.names import PROPERTIES_FILE, Named, Names
 from pyhudi.sql.parse import Parsed, parse
+from pyhudi.sql.parse import script as script_lines
 from pyhudi.sql.planner import INSERT_OPERATION, Planner
+from pyhudi.storage.url_resolver import locate
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
@@ -72,6 +75,29 @@ class Connection:
         return f"Connection({self._planner.names.folder!r})"
 
 
+def tables_at(
+    places: Sequence[tuple[str | None, str]],
+    options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, Any] | None,
+) -> Connection:
+    """SQL over tables by (name or None, path): None is the last part of the path, or a folder of
+    tables.  Raises UserError for two folders, and for two tables of one name."""
+    tables: dict[str, Named] = {}
+    folder = None
+    for name, path in places:
+        is_table = locate(path, storage_options=storage_options).exists(PROPERTIES_FILE)
+        if name is None and not is_table:
+            if folder is not None:
+                raise UserError("two paths are no tables", paths=f"{folder}, {path}")
+            folder = path
+            continue
+        known = name or table_name(path)
+        if known in tables:
+            raise UserError("two tables have one name", table=known, hint="write NAME=PATH")
+        tables[known] = path
+    return Connection(_planner(tables, folder, options, storage_options))
+
+
 def _planner(
     tables: Mapping[str, Named] | None,
     folder: str | None,
@@ -120,3 +146,6 @@ def as_plain(value: Any) -> Any:
         if hasattr(value, method) and not hasattr(value, "__len__"):
             return getattr(value, method)()
     return value
+
+
+__all__ = ["Connection", "connect", "run", "script_lines", "sql", "tables_at"]

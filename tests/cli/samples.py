@@ -43,6 +43,7 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "locks": ((), "trips"),
     "manifest": ((), "trips"),
     "show": ((), "trips --where city='sf'"),
+    "sql": ((), "trips select(count(*))as`n`from`trips`"),
     "stats amplification": ((), "trips"),
     "stats keys": ((), "trips"),
     "stats sizes": ((), "trips"),

@@ -1,0 +1,58 @@
+"""`pyhudi sql` on real tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pyhudi
+from tests.cli.test_commands import answer, run
+
+ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "fare": [1.5, 2.5]})
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    for name in ("trips", "other"):
+        pyhudi.create_table(tmp_path / name, ROWS.schema, record_key="id").upsert(ROWS)
+    return tmp_path
+
+
+def test_a_statement_reads_tables_by_path_name_and_folder(lake: Path) -> None:
+    text = "select t.id from trips t join o on t.id = o.id where t.fare > :low"
+    found = answer(
+        "sql", lake / "trips", f"o={lake}/other", text, "--parameter", "low=2"
+    )  # fmt: skip
+    assert found == [{"id": "b"}]
+    assert answer("sql", lake, "select count(*) as n from other") == [{"n": 2}]
+    shown = run("sql", lake, "select city from trips")
+    assert shown.returncode == 0 and "x" in shown.stdout
+    done = answer("sql", lake, "select * from trips", "--format", "parquet", "-o", lake / "rows")
+    assert done["rows"] == 2 and pq.read_table(lake / "rows").num_rows == 2  # type: ignore[index, call-overload]
+
+
+def test_a_write_prints_its_report(lake: Path) -> None:
+    done = answer("sql", lake, "update trips set fare = 9 where id = 'a'")
+    assert done["updated"] == 1  # type: ignore[index, call-overload]
+    fares = pyhudi.open_table(lake / "trips").to_arrow()["fare"].to_pylist()
+    assert sorted(fares) == [2.5, 9.0]
+
+
+def test_a_script_stops_at_the_first_error_and_names_its_line(lake: Path) -> None:
+    script = lake / "script.sql"
+    script.write_text(
+        "delete from trips where id = 'a'; -- one\n\nselect nosuch\nfrom trips;\ndelete from trips"
+    )
+    failed = run("sql", lake, "-f", script)
+    assert failed.returncode == 2 and "line=3" in failed.stderr
+    assert pyhudi.open_table(lake / "trips").count() == 1
+
+
+def test_errors_of_usage_are_those_of_the_command_line(lake: Path) -> None:
+    assert run("sql").returncode == 2
+    assert "no table has this name" in run("sql", lake, "select * from nosuch").stderr
+    assert "one name" in run("sql", f"t={lake}/trips", f"t={lake}/other", "select 1").stderr
+    assert "no tables" in run("sql", lake, lake / "none", "select 1").stderr
