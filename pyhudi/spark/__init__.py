@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyhudi.spark.job_submission import WorkerPythonError as WorkerPythonError
     from pyhudi.spark.session_format import disable as disable
     from pyhudi.spark.session_format import enable as enable
+    from pyhudi.spark.sql import sql as sql
     from pyhudi.spark.stream_batches import foreach_batch as foreach_batch
     from pyhudi.spark.streams.spark_stream import ingest as ingest
     from pyhudi.spark.table import SparkTable as SparkTable
@@ -42,6 +43,7 @@ _HOMES: Final = {
     "open_table": "table",
     "read": "table",
     "register_views": "table",
+    "sql": "sql",
     "upsert": "table",
 }
 """The module of each name."""

@@ -35,7 +35,7 @@ from pyhudi.read.scan_plan import ScanRequest, plan_scan
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState, read_current
 from pyhudi.read.time_travel import PointInTime
-from pyhudi.records import META_COLUMNS, without_meta
+from pyhudi.records import META_COLUMNS, RECORD_KEY, without_meta
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, in_structs, is_frame, quoted, with_type, with_values
 from pyhudi.spark.fresh_views import View, register
@@ -331,6 +331,11 @@ class SparkTable(api.Table):
         if len(given) == 1 and is_frame(keys):
             return self._frame_keys(keys)
         return keys_to_delete(self, rows, keys, where)
+
+    def _places_to_delete(self, rows: Any) -> Rows:
+        if not is_frame(rows):
+            return super()._places_to_delete(rows)
+        return SparkKeys(rows, _text_rule(RECORD_KEY))
 
     def _frame_keys(self, keys: DataFrame) -> SparkKeys:
         """A DataFrame of the key columns, or of one column of keys."""

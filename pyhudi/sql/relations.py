@@ -7,6 +7,7 @@ functions listed here; no file and no other function.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -99,11 +100,13 @@ _TABLE_ARGUMENTS: Final = frozenset(
 
 @dataclass(slots=True)
 class Binder:
-    """Binds the trees of one statement."""
+    """Binds the trees of one statement.  token: a part of the names of its relations, which
+    makes them those of no other statement of a session."""
 
     names: Names
     parameters: Mapping[str, Any]
     relations: dict[str, Relation] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: secrets.token_hex(4))
     _found: dict[str, Any] = field(default_factory=dict)
 
     def table(self, name: Name) -> Table:
@@ -131,7 +134,7 @@ class Binder:
         for name, known in self.relations.items():
             if known is relation or (not isinstance(relation, Given | Keyed) and known == relation):
                 return name
-        name = f"__pyhudi_{len(self.relations)}"
+        name = f"__pyhudi_{self.token}_{len(self.relations)}"
         self.relations[name] = relation
         return name
 

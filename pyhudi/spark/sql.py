@@ -1,0 +1,167 @@
+"""`pyhudi.spark.sql`: the statements of `pyhudi.sql`, with Spark as the engine of queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from pyhudi.api.input_conversion import arrow_table
+from pyhudi.errors import TableNotFoundError, UserError
+from pyhudi.spark.frames import collected, is_frame, quoted
+from pyhudi.spark.table import SparkTable, open_table
+from pyhudi.spark.types import to_arrow, to_spark
+from pyhudi.sql.names import Named, Names
+from pyhudi.sql.parse import rendered
+from pyhudi.sql.planner import INSERT_OPERATION, Planner
+from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
+from pyhudi.sql.session import Parameters, run
+from pyhudi.sql.statements import Name
+
+_DIALECT: Final = "spark"
+_VALUES: Final = re.compile(
+    r"\[((?:CAST|ARITHMETIC|DIVIDE|NUMERIC|INVALID_ARRAY|REMAINDER)_\w+)[\w.]*\] ([^\n]*)"
+)
+"""Errors of Spark about values: their class, and the first line of their text."""
+
+
+def sql(
+    spark: SparkSession,
+    text: str,
+    *,
+    tables: Mapping[str, Named] | None = None,
+    parameters: Parameters = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Run one SQL statement: rows of a query as a DataFrame, or the `WriteReport` of a write.
+
+    tables: name -> table, path, or rows (a DataFrame, pyarrow, ...); other names are those of views
+    and tables of the session, which are read only, and hudi.`path` is the table at a path.
+    parameters, options and errors as for `pyhudi.sql`.  Queries and expressions are evaluated by
+    Spark.
+    """
+    given = dict(options or {})
+    operation = given.pop(INSERT_OPERATION, None)
+    engine = SparkQueries(spark, given or None, storage_options)
+    names = SessionNames(engine.open, tables or {}, storage_options=storage_options, spark=spark)
+    with _value_errors():
+        return run(text, Planner(engine, names, operation), parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNames(Names):
+    """Names of a call, then those of the session's views and tables."""
+
+    spark: SparkSession | None = None
+
+    def find(self, name: Name) -> Named:
+        try:
+            return Names.find(self, name)
+        except TableNotFoundError:
+            text = ".".join(map(quoted, name.parts))
+            if self.spark is None or not self.spark.catalog.tableExists(text):
+                raise
+            return self.spark.table(text)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkQueries:
+    """Spark as the engine of queries.  options, storage_options: of tables that are opened."""
+
+    spark: SparkSession
+    options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, Any] | None = None
+
+    def open(self, path: str) -> SparkTable:
+        return open_table(
+            self.spark, path, options=self.options, storage_options=self.storage_options
+        )
+
+    def result(self, query: Bound) -> DataFrame:
+        return self._frame(query)
+
+    def answer(self, rows: pa.Table) -> DataFrame:
+        return self.spark.createDataFrame(rows.to_pylist(), to_spark(rows.schema))
+
+    def schema(self, query: Bound) -> pa.Schema:
+        return to_arrow(self._frame(query).schema)
+
+    def rows(self, query: Bound, schema: pa.Schema | None = None) -> DataFrame:
+        """A frame, in the types of the schema by Spark's casts."""
+        frame = self._frame(query)
+        if schema is None:
+            return frame
+        named = frame.toDF(*schema.names)
+        columns = [
+            named[quoted(field.name)].cast(field.dataType).alias(field.name)
+            for field in to_spark(schema).fields
+        ]
+        return named.select(*columns)
+
+    def collected(self, query: Bound) -> pa.Table:
+        return collected(self._frame(query))
+
+    def explained(self, query: Bound) -> str:
+        found = self._frame(query, before="EXPLAIN ").collect()
+        return "\n".join(str(row[0]) for row in found)
+
+    def _frame(self, query: Bound, before: str = "") -> DataFrame:
+        text = rendered(query.tree, _DIALECT)
+        with self._views(query), _typed_errors(text):
+            return self.spark.sql(f"{before}{text}", args=query.used())
+
+    @contextmanager
+    def _views(self, query: Bound) -> Iterator[None]:
+        """Views of the relations that a query names, while it is analysed."""
+        named = {node.name for node in query.tree.find_all(exp.Table)}
+        names = [name for name in query.relations if name in named]
+        for name in names:
+            self._rows_of(query.relations[name]).createOrReplaceTempView(name)
+        try:
+            yield
+        finally:
+            for name in names:
+                self.spark.catalog.dropTempView(name)
+
+    def _rows_of(self, relation: Relation) -> Any:
+        found: Any
+        match relation:
+            case Snapshot(table, as_of, with_meta):
+                found = table.scan(as_of=as_of, with_meta=with_meta)
+            case Changes(table, since, until, cdc):
+                method: Callable[..., Any] = table.capture if cdc else table.changes
+                found = method(since, until)
+            case Keyed(table, keys):
+                found = table.fetch(keys)
+            case Given(rows):
+                found = rows
+        return found if is_frame(found) else self.answer(arrow_table(found))
+
+
+@contextmanager
+def _typed_errors(text: str) -> Iterator[None]:
+    try:
+        yield
+    except PySparkException as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError("Spark rejected the query", reason=reason, query=text[:300]) from error
+
+
+@contextmanager
+def _value_errors() -> Iterator[None]:
+    """Errors about values, which Spark finds while the rows are written, are UserErrors."""
+    try:
+        yield
+    except (PySparkException, pa.ArrowInvalid) as error:
+        found = _VALUES.search(str(error))
+        if found is None:
+            raise
+        raise UserError("Spark cannot compute a value", error=found[1], reason=found[2]) from error
