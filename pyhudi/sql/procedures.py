@@ -441,7 +441,7 @@ def _hive_sync(table: Table, values: Values) -> Rows:
     if values["sync_incremental"]:
         options["hoodie.meta.sync.incremental"] = values["sync_incremental"]
     if values["strategy"]:
-        options["hoodie.datasource.hive_sync.sync_strategy"] = values["strategy"]
+        options["hoodie.datasource.hive_sync.table.strategy"] = values["strategy"]
     table.sync("hive", uri=values["metastore_uri"] or None, options=options or None)
     return [("SUCCESS",)]
 

@@ -551,3 +551,16 @@ def test_hive_sync_passes_its_arguments(tmp_path: Path) -> None:
         call(table, "hive_sync('trips', metastore_uri => 'thrift://127.0.0.1:1', mode => 'hms')")
     with pytest.raises(pyhudi.PyhudiError, match=r"hive_sync\.mode"):
         call(table, "hive_sync('trips', mode => 'jdbc')")
+
+
+def test_the_strategy_of_hive_sync_is_the_option_of_that_name(tmp_path: Path) -> None:
+    with pytest.raises(pyhudi.PyhudiError, match=r"hive_sync\.table\.strategy"):
+        call(trips(tmp_path), "hive_sync('trips', strategy => 'some')")
+
+
+def test_further_options_win_and_leave_the_others(tmp_path: Path) -> None:
+    table = trips(tmp_path).with_options({"hoodie.clean.commits.retained": 3})
+    further = table.with_options({"hoodie.clean.hours.retained": 7})._options.services
+    assert (further.commits_retained, further.hours_retained) == (3, 7)
+    again = table.with_options({"hoodie.clean.commits.retained": 4})._options.services
+    assert (again.commits_retained, table._options.services.commits_retained) == (4, 3)
