@@ -20,6 +20,7 @@ from pyhudi.api.table import Table, open_table
 from pyhudi.duckdb import attach
 from pyhudi.errors import UserError
 from pyhudi.libraries import load_library
+from pyhudi.sql.duckdb_functions import MACROS, for_duckdb
 from pyhudi.sql.parse import rendered
 from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
 
@@ -83,14 +84,36 @@ class DuckDbEngine:
 def _reading(query: Bound) -> Iterator[pa.RecordBatchReader]:
     connection = _connection(query.relations)
     try:
-        found = _execute(connection, query)
-        # the name of the method differs by release of DuckDB
-        method = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
-        reader = method(_ROWS)
+        reader = _opened(_execute(connection, query))
         batches = pa.RecordBatchReader.from_batches(reader.schema, _typed_errors(reader))
         yield batches
     finally:
         connection.close()
+
+
+def _opened(found: Any) -> Any:
+    """The reader of a result; sums of integers are of Spark's type, which is not a wider one."""
+    import duckdb
+
+    if "HUGEINT" in map(str, found.types):
+        found = found.project(", ".join(
+            f"cast({name} as bigint) as {name}" if str(kind) == "HUGEINT" else name
+            for name, kind in zip(map(_quoted, found.columns), found.types, strict=True)
+        ))  # fmt: skip
+    # the name of the method differs by release of DuckDB
+    method = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+    try:
+        return method(_ROWS)
+    except duckdb.Error as error:  # DuckDB computes constants while it opens the result
+        raise _failed(error) from error
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _failed(error: BaseException) -> UserError:
+    return UserError("the query failed", reason=str(error).partition("\n")[0])
 
 
 def _typed_errors(batches: Any) -> Iterator[pa.RecordBatch]:
@@ -102,13 +125,13 @@ def _typed_errors(batches: Any) -> Iterator[pa.RecordBatch]:
     except (duckdb.Error, pa.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
             raise
-        raise UserError("the query failed", reason=str(error).partition("\n")[0]) from error
+        raise _failed(error) from error
 
 
 def _execute(connection: Any, query: Bound, before: str = "") -> Any:
     import duckdb
 
-    text = rendered(query.tree, _DIALECT)
+    text = rendered(for_duckdb(query.tree), _DIALECT)
     try:
         return connection.sql(f"{before}{text}", params=query.used())
     except duckdb.Error as error:
@@ -123,6 +146,8 @@ def _connection(relations: Mapping[str, Relation]) -> DuckDBPyConnection:
     connection: DuckDBPyConnection = duckdb.connect(":memory:")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET python_enable_replacements = false")
+    for macro in MACROS:
+        connection.execute(macro)
     paths = []
     for name, relation in relations.items():
         paths += _create(connection, name, relation)

@@ -66,6 +66,9 @@ def dialect() -> type[Dialect]:
         class Tokenizer(Spark.Tokenizer):
             STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
 
+        # as in Spark 4: a cast that fails is an error
+        Parser: Any = type("Parser", (Spark.Parser,), {"STRICT_CAST": True})
+
     return HudiSql
 
 

@@ -120,13 +120,14 @@ def content(rows: pa.Table) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("blocks", [1, pytest.param(100, marks=pytest.mark.long)])
 def test_programs_leave_what_duckdb_leaves(
     tmp_path: Path, kind: str, index: str, blocks: int
 ) -> None:
-    for seed in range(blocks * 5):
+    for seed in range(blocks * 2):
         program = Program(seed)
         table = pyhudi.create_table(
             tmp_path / str(seed), SCHEMA, record_key="id", partition_by="p", table_type=kind,

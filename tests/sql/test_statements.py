@@ -45,6 +45,7 @@ def runs(case: Case, table: pyhudi.Table) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sql[:90])
 def test_a_statement_gives_its_rows(case: Case, kind: str, tmp_path: Path) -> None:

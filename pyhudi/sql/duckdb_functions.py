@@ -1,0 +1,235 @@
+"""Spark's functions in DuckDB: a closed list, each with Spark's result.
+
+A function that is not listed is refused by name, as DuckDB may have another one of that name.
+What DuckDB computes in another way is replaced: casts to integers cut the fraction instead of
+rounding, `like` has an escape character, days of the week are numbered from Sunday as 1.  Casts
+fail for text that does not fit, as in Spark 4; `try_cast` gives null.  tests/spark compares every
+function of the list with Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+from sqlglot import exp
+
+from pyhudi.errors import UserError
+from pyhudi.near_names import near_names
+from pyhudi.sql.statements import Tree
+
+SAME: Final = frozenset({
+    "Abs", "Ceil", "Floor", "Sign", "Sqrt", "Exp", "Ln", "Log", "Pow", "Greatest", "Least",
+    "Coalesce", "Nvl2", "Nullif", "If", "Case", "Concat", "ConcatWs", "Upper", "Lower", "Length",
+    "Trim", "Pad", "Repeat", "Reverse", "Replace", "Translate", "Left", "Right", "StrPosition",
+    "Ascii", "Chr", "StartsWith", "EndsWith", "Contains", "RegexpSplit", "RegexpReplace",
+    "RegexpExtract", "RegexpLike", "MD5", "SHA", "SHA2", "Hex", "Levenshtein", "Space", "Year",
+    "Month", "Day", "DayOfMonth", "DayOfYear", "WeekOfYear", "Quarter", "Hour", "Minute",
+    "Second", "DateDiff", "AddMonths", "LastDay", "Extract", "TimestampTrunc", "CurrentDate",
+    "CurrentTimestamp", "UnixDate", "Count", "CountIf", "Avg", "Min", "Max", "First", "Last",
+    "AnyValue", "ArrayAgg", "ArrayUniqueAgg", "Stddev", "StddevSamp", "StddevPop", "Variance",
+    "VariancePop", "Corr", "CovarPop", "CovarSamp", "Median", "LogicalAnd", "LogicalOr", "ArgMax",
+    "ArgMin", "ApproxDistinct", "Sum", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile",
+    "FirstValue", "LastValue", "PercentRank", "CumeDist", "NthValue", "Array", "ArrayContains",
+    "ArrayMax", "ArrayMin", "Explode", "GenerateSeries", "Transform", "ArrayFilter", "Struct",
+    "VarMap", "MapKeys", "Bracket", "ArraySize", "ArraySort", "Initcap", "TimeStrToTime", "And",
+    "Or", "Not", "Round", "Between",
+})  # fmt: skip
+"""Nodes of sqlglot whose text for DuckDB gives Spark's result."""
+_INTEGERS: Final = (
+    exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
+)  # fmt: skip
+WHOLE: Final = "__pyhudi_whole"
+TEXT: Final = "__pyhudi_text"
+MACROS: Final = (
+    f"""
+    create macro {WHOLE}(x) as case
+      when typeof(x) in ('DOUBLE', 'FLOAT')
+        then try_cast(trunc(try_cast(x as double)) as hugeint)
+      when starts_with(typeof(x), 'DECIMAL')
+        then try_cast(split_part(cast(x as varchar), '.', 1) as hugeint)
+      when typeof(x) = 'VARCHAR'
+        then try_cast(regexp_extract(cast(x as varchar), '^\\s*([+-]?[0-9]+)\\s*$', 1) as hugeint)
+      else try_cast(x as hugeint) end
+    """,
+    f"""
+    create macro {WHOLE}_strict(x) as case
+      when x is not null and {WHOLE}(x) is null
+        then error('a value cannot be cast to an integer: ' || cast(x as varchar))
+      else {WHOLE}(x) end
+    """,
+    f"""
+    create macro {TEXT}(x) as case
+      when typeof(x) = 'TIMESTAMP WITH TIME ZONE'
+        then regexp_replace(cast(x as varchar), '\\+00$', '')
+      when typeof(x) in ('DOUBLE', 'FLOAT') and x is not null
+          and not (try_cast(x as double) = 0
+            or abs(try_cast(x as double)) between 0.001 and 9999999)
+        then error('Spark writes this number in another form; cast it to decimal first: '
+          || cast(x as varchar))
+      when starts_with(typeof(x), 'STRUCT') or starts_with(typeof(x), 'MAP')
+          or ends_with(typeof(x), ']') or typeof(x) = 'BLOB'
+        then error('the type is not cast to text on one machine: ' || typeof(x))
+      else cast(x as varchar) end
+    """,
+)
+"""Functions that a connection needs."""
+
+
+def for_duckdb(tree: Tree) -> Tree:
+    """A query of Spark's dialect with functions that give Spark's results in DuckDB; the given
+    tree stays as it is.  Raises UserError for a function that is not listed."""
+    holder = exp.Paren(this=tree.copy())
+    for node in reversed(list(holder.walk())):  # what is inside comes first
+        change = CHANGED.get(type(node).__name__)
+        if isinstance(node, exp.Anonymous):
+            change = BY_NAME.get(node.name.lower())
+            if change is None:
+                _refuse(node, node.name)
+        elif change is None and isinstance(node, exp.Func) and not _is_same(node):
+            _refuse(node, node.sql_name())
+        if change is not None:
+            node.replace(change(node))
+    return holder.this
+
+
+def _is_same(node: Tree) -> bool:
+    of_rows = isinstance(node, exp.Exists) and isinstance(node.this, exp.Query)
+    return of_rows or type(node).__name__ in SAME
+
+
+def _refuse(node: Tree, name: str) -> NoReturn:
+    near = near_names(name.lower(), (*BY_NAME, *(n.lower() for n in SAME)))
+    raise UserError(
+        "the function is not supported on one machine", function=name.lower(),
+        hint=f"did you mean {near[0]}?" if near else "Spark has it; docs/sql.md has more",
+    )  # fmt: skip
+
+
+def _call(name: str, *arguments: Tree) -> Tree:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _cast(node: Tree) -> Tree:
+    to = node.args["to"]
+    strict = "" if isinstance(node, exp.TryCast) else "_strict"
+    if to.this in _INTEGERS:
+        whole = _call(f"{WHOLE}{strict}", node.this.copy())
+        return type(node)(this=whole, to=to.copy())
+    if to.this in (exp.DType.TEXT, exp.DType.VARCHAR) and not isinstance(node.this, exp.Literal):
+        return _call(TEXT, node.this.copy())
+    return node.copy()
+
+
+def _like(node: Tree) -> Tree:
+    if isinstance(node.parent, exp.Escape):
+        return node.copy()
+    return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+
+
+def _substring(node: Tree) -> Tree:
+    """Position 0 is 1; from the end, a position before the start counts the missing characters."""
+    text, start, length = node.this, node.args["start"], node.args.get("length")
+    given = start.this if isinstance(start, exp.Neg) else start
+    if not isinstance(given, exp.Literal):
+        raise UserError("substring needs a constant position on one machine", given=str(start))
+    if start.name == "0":
+        start = exp.Literal.number(1)
+    return exp.Substring(this=text.copy(), start=start.copy(), length=length and length.copy())
+
+
+def _formatted(node: Tree) -> Tree:
+    """Formats of dates: those of years, months, days, hours, minutes and seconds in full."""
+    given = node.args.get("format")
+    rest = given.name if isinstance(given, exp.Literal) else "a"
+    for code in _CODES:
+        rest = rest.replace(code, "")
+    if given is not None and any(letter.isalpha() or letter == "%" for letter in rest):
+        raise UserError(
+            "the format of dates is not supported on one machine", function=node.sql_name().lower(),
+            hint="a constant of yyyy, MM, dd, HH, mm and ss",
+        )  # fmt: skip
+    return node.copy()
+
+
+def _to_date(node: Tree) -> Tree:
+    plain = node.args.get("format") is None
+    return _as_date(node.this if plain else _formatted(node))
+
+
+def _date_trunc(node: Tree) -> Tree:
+    unit = _UNITS.get(node.args["unit"].name.lower())
+    if unit is None:
+        raise UserError(
+            "the unit of trunc is not supported on one machine", unit=node.args["unit"].name,
+            hint=", ".join(_UNITS),
+        )  # fmt: skip
+    cut = node.copy()
+    cut.set("unit", exp.Literal.string(unit))
+    return _as_date(cut)
+
+
+def _plus_one(node: Tree) -> Tree:
+    return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
+
+
+def _as_date(node: Tree) -> Tree:
+    return exp.Cast(this=node.copy(), to=exp.DataType.build("date"))
+
+
+def _weekday(node: Tree) -> Tree:
+    day = _call("isodow", *(one.copy() for one in node.expressions))
+    return exp.Paren(this=exp.Sub(this=day, expression=exp.Literal.number(1)))
+
+
+def _is_null(node: Tree) -> Tree:
+    return exp.Paren(this=exp.Is(this=node.expressions[0].copy(), expression=exp.null()))
+
+
+def _is_not_null(node: Tree) -> Tree:
+    return exp.Not(this=_is_null(node))
+
+
+def _pmod(node: Tree) -> Tree:
+    """The remainder, if it is negative that of its sum with the divisor."""
+    number, by = node.expressions
+
+    def rest(of: Tree) -> Tree:
+        return exp.Paren(
+            this=exp.Mod(this=exp.Paren(this=of.copy()), expression=exp.Paren(this=by.copy()))
+        )
+
+    is_negative = exp.LT(this=rest(number), expression=exp.Literal.number(0))
+    raised = rest(exp.Add(this=rest(number), expression=exp.Paren(this=by.copy())))
+    return exp.Case(ifs=[exp.If(this=is_negative, true=raised)], default=rest(number))
+
+
+def _is_nan(node: Tree) -> Tree:
+    return exp.Coalesce(this=node.copy(), expressions=[exp.false()])
+
+
+def _months_between(node: Tree) -> Tree:
+    return exp.Round(this=node.copy(), decimals=exp.Literal.number(8))
+
+
+def _to_bigint(node: Tree) -> Tree:
+    (value,) = node.expressions
+    return _cast(exp.Cast(this=value.copy(), to=exp.DataType.build("bigint")))
+
+
+_CODES: Final = ("%Y", "%mstrict", "%dstrict", "%Hstrict", "%Mstrict", "%Sstrict")
+_UNITS: Final = {
+    "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
+    "mon": "month", "mm": "month", "week": "week",
+}  # fmt: skip
+CHANGED: Final[Mapping[str, Callable[[Any], Tree]]] = {
+    "Cast": _cast, "TryCast": _cast, "Like": _like, "ILike": _like, "Substring": _substring,
+    "DayOfWeek": _plus_one, "TsOrDsAdd": _as_date, "TsOrDsToDate": _to_date,
+    "TimeToStr": _formatted, "DateTrunc": _date_trunc, "IsNan": _is_nan,
+    "MonthsBetween": _months_between,
+}  # fmt: skip
+BY_NAME: Final[Mapping[str, Callable[[Any], Tree]]] = {
+    "weekday": _weekday, "isnull": _is_null, "isnotnull": _is_not_null, "pmod": _pmod,
+    "bigint": _to_bigint, "mean": lambda node: exp.Avg(this=node.expressions[0].copy()),
+    "every": lambda node: exp.LogicalAnd(this=node.expressions[0].copy()),
+}  # fmt: skip

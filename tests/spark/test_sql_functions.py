@@ -1,0 +1,136 @@
+"""Functions of SQL on one machine give what Spark gives for the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from sqlglot import exp, parse_one
+
+import pyhudi
+from pyhudi.sql.duckdb_functions import BY_NAME, CHANGED, SAME
+from pyhudi.sql.parse import dialect
+
+ROWS = pa.table({
+    "k": ["r1", "r2", "r3", "r4"],
+    "n": pa.array([5, None, -7, 9007199254740993], pa.int64()),
+    "i": pa.array([1, 2, -3, 2147483647], pa.int32()),
+    "d": [1.7, -1.7, 2.5, None],
+    "s": ["a_b,c", "Axb", "", "12"],
+    "t": ["2024-02-29", None, "1969-12-31", "2000-01-01"],
+    "tags": [["x", "y", None, "x"], [], None, ["z"]],
+    "ts": pa.array(
+        [datetime(2024, 3, 9, 23, 30, 5, tzinfo=UTC), None, datetime(1969, 12, 31, 1, tzinfo=UTC),
+         datetime(2000, 2, 29, tzinfo=UTC)], pa.timestamp("us", "UTC"),
+    ),
+    "dt": pa.array([date(2024, 2, 29), None, date(2000, 1, 1), date(2023, 12, 31)]),
+    "dec": pa.array([*map(Decimal, ("1.25", "7", "-2.35", "0.05"))], pa.decimal128(10, 2)),
+    "b": [True, False, None, True],
+})  # fmt: skip
+
+LIST = Path(__file__).with_name("sql_functions.txt").read_text("utf-8")
+
+
+def expressions(form: str) -> list[str]:
+    """Expressions of the list: of each row, aggregates of all, or windows."""
+    return LIST.partition(f"[{form}]\n")[2].partition("\n[")[0].splitlines()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("functions") / "t"
+    pyhudi.create_table(place, ROWS.schema, record_key="k").bulk_insert(ROWS)
+    return place
+
+
+def plain(value: Any) -> Any:
+    """A value without what engines may differ in: the type of numbers, zone objects, rows."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return float(f"{value:.12g}") if isinstance(value, float) else value
+    if isinstance(value, datetime):
+        value = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, date):
+        return f"{value.isoformat()}T00:00:00+00:00"
+    if isinstance(value, dict):
+        return [plain(each) for each in value.values()]
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def answer(run: Callable[[], Iterable[Any]]) -> Any:
+    """The rows, or that there is an error."""
+    try:
+        return [plain(row) for row in run()]
+    except (pyhudi.UserError, PySparkException, Py4JError) as error:
+        return "refused" if "not supported on one machine" in str(error) else "error"
+
+
+@pytest.fixture
+def in_utc(spark: Any) -> Iterator[Any]:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    yield spark
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.parametrize("form", ["rows", "all", "windows"])
+def test_functions_give_what_spark_gives(in_utc: Any, path: Path, form: str) -> None:
+    stored = in_utc.read.format("parquet").load(str(path))
+    stored.selectExpr(*ROWS.column_names).createOrReplaceTempView("t")
+    differ = []
+    for each in expressions(form):
+        text = f"select k, {each} as v from t order by k"
+        if form == "all":
+            text = f"select {each} as v from t"
+        ours = answer(lambda: pyhudi.sql(text, tables={"t": path}).to_pylist())  # noqa: B023
+        theirs = answer(lambda: (row.asDict(True) for row in in_utc.sql(text).collect()))  # noqa: B023
+        if ours != theirs:
+            differ.append(f"{each}: {ours} instead of {theirs}")
+    assert not differ, "\n".join(differ)
+
+
+def test_each_listed_function_is_compared_with_spark() -> None:
+    compared: set[str] = set()
+    for each in (one for form in ("rows", "all", "windows") for one in expressions(form)):
+        for node in parse_one(f"select {each}", read=dialect()).walk():
+            is_named = isinstance(node, exp.Anonymous)
+            compared.add(node.name.lower() if is_named else type(node).__name__)
+    assert {*SAME, *CHANGED, *BY_NAME} <= compared
+
+
+def test_other_functions_are_refused_by_name(path: Path) -> None:
+    refused = {
+        "hash(s)": "hash",
+        "exists(tags, x -> x = 'a')": "exists",
+        "array_distinct(tags)": "array_distinct",
+        "map_contains_key(map('a', 1), 'a')": "map_contains_key",
+        "no_such(s)": "no_such",
+        "date_format(dt, 'EEE')": "format",
+        "substring(s, n)": "position",
+        "trunc(dt, 'century')": "century",
+        "read_text('x')": "read_text",
+        "getenv('HOME')": "getenv",
+    }
+    for text, name in refused.items():
+        with pytest.raises(pyhudi.UserError, match=f"(?i){name}"):
+            pyhudi.sql(f"select {text} from t", tables={"t": path})
+
+
+def test_a_cast_that_fails_is_an_error_and_changes_nothing(path: Path) -> None:
+    for text in ("cast(s as int)", "cast(9999999999 as int)", "cast(d * 1e300 as bigint)"):
+        with pytest.raises(pyhudi.UserError, match="the query failed"):
+            pyhudi.sql(f"update t set n = {text} where k = 'r1'", tables={"t": path})
+    assert pyhudi.open_table(path).to_arrow()["n"].to_pylist().count(5) == 1
