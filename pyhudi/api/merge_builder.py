@@ -44,28 +44,38 @@ class TableMerge:
         self._is_executed = False
 
     def when_matched_update(
-        self, set: Mapping[str, Any] | None = None, where: Filter | None = None
+        self,
+        set: Mapping[str, Any] | None = None,
+        where: Filter | None = None,
+        *,
+        condition: Filter | None = None,
     ) -> Self:
         """Update matched records.
 
         set: column -> new value, as for `Table.update`; None: all columns that the source has.
-        where: only pairs for which it is true.
+        where, or condition: only pairs for which it is true.
         """
-        return self._with(Clause(ClauseKind.UPDATE, where, set))
+        return self._with(Clause(ClauseKind.UPDATE, _one(where, condition), set))
 
-    def when_matched_delete(self, where: Filter | None = None) -> Self:
-        """Delete matched records.  where: only pairs for which it is true."""
-        return self._with(Clause(ClauseKind.DELETE, where))
+    def when_matched_delete(
+        self, where: Filter | None = None, *, condition: Filter | None = None
+    ) -> Self:
+        """Delete matched records.  where, or condition: only pairs for which it is true."""
+        return self._with(Clause(ClauseKind.DELETE, _one(where, condition)))
 
     def when_not_matched_insert(
-        self, where: Filter | None = None, *, set: Mapping[str, Any] | None = None
+        self,
+        where: Filter | None = None,
+        *,
+        set: Mapping[str, Any] | None = None,
+        condition: Filter | None = None,
     ) -> Self:
         """Insert rows of the source that match no record.
 
-        where: only rows for which it is true.  set: values of columns that are not those of the
-        source; columns that neither has are null.
+        where, or condition: only rows for which it is true.  set: values of columns that are not
+        those of the source; columns that neither has are null.
         """
-        return self._with(Clause(ClauseKind.INSERT, where, set))
+        return self._with(Clause(ClauseKind.INSERT, _one(where, condition), set))
 
     def when_not_matched_by_source_update(
         self, set: Mapping[str, Any], where: Filter | None = None
@@ -113,6 +123,13 @@ class TableMerge:
 
     def __repr__(self) -> str:
         return f"TableMerge({', '.join(map(_described, self._clauses))})"
+
+
+def _one(where: Filter | None, condition: Filter | None) -> Filter | None:
+    """The condition of a clause, which has two names: that of filters, and that of MERGE."""
+    if where is not None and condition is not None:
+        raise UserError("where and condition are one argument", hint="pass one of them")
+    return condition if where is None else where
 
 
 def _described(clause: Clause) -> str:

@@ -319,3 +319,16 @@ def test_clauses_for_records_without_a_source_row_see_only_the_record(tmp_path: 
     merge = table.merge(source()).when_not_matched_by_source_delete("source.n > 2")
     with pytest.raises(UserError, match="unknown column"):
         merge.execute()
+
+
+def test_condition_is_another_name_of_where(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 4)
+    rows = [change(1, "U"), change(2, "D"), change(9, "I")]
+    merge = table.merge(pa.Table.from_pylist(rows))
+    merge.when_matched_update(condition="source.op = 'U'")
+    merge.when_matched_delete(condition="source.op = 'D'")
+    merge.when_not_matched_insert(condition="source.op = 'U'")
+    report = merge.execute()
+    assert (report.updated, report.deleted, report.inserted) == (1, 1, 0)
+    with pytest.raises(UserError, match="one argument"):
+        table.merge(pa.Table.from_pylist(rows)).when_matched_delete("true", condition="true")
