@@ -59,7 +59,9 @@ _ATTEMPT: Final = "pyhudiattempt"
 _ONE_PUT_BYTES: Final = 1 << 30  # larger files are uploaded in parts, unconditionally
 _ATTEMPTS: Final = 4  # at a put whose outcome is unknown
 _PAUSE_SECONDS: Final = 0.05  # before the second attempt; doubled before each further one
-_DELETES: Final = 1000  # names in one request, at most
+_DELETES: Final = {"s3": 1000, "s3a": 1000}
+"""Names that one request of a store deletes, at most."""
+_DELETES_AT_ONCE: Final = 10  # requests of other stores that run together
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 PAGE: Final = 1000  # names in one answer
 
@@ -302,9 +304,10 @@ class ObjectStoreFileSystem:
     def delete(self, paths: Iterable[str]) -> None:
         paths = list(paths)
         names = [self._file(path) for path in paths]
-        for start in range(0, len(names), _DELETES):
-            self._fence(paths[start])
-            self._delete(names[start : start + _DELETES])
+        size = _DELETES.get(self._scheme, _DELETES_AT_ONCE)
+        for start in range(0, len(names), size):
+            self._fence(paths[start])  # once the lock is lost, no more requests begin
+            self._delete(names[start : start + size])
 
     def _delete(self, names: list[str]) -> None:
         shown = names[0][len(self._root) :].lstrip("/") if names else ""

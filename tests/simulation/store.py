@@ -334,8 +334,11 @@ class _Obstore:
         return {"e_tag": tag, "version": None}
 
     def delete(self, store: Store, names: str | list[str]) -> None:
-        for name in [names] if isinstance(names, str) else names:
-            fault = self._call(store, "delete", name, (*_ALWAYS, "lost"))
+        """One request, which the store carries out whole: a process that stands still or ends has
+        sent it or not."""
+        for number, name in enumerate([names] if isinstance(names, str) else names):
+            faults = ("unavailable", "lost") if number else (*_ALWAYS, "lost")
+            fault = self._call(store, "delete", name, faults)
             store.remove(name)
             self._ended(store, fault, "delete", name)
 

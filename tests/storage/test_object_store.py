@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from obstore.store import MemoryStore
 
 import pyhudi
 from pyhudi._native.hfile.block_cache import BlockCache
@@ -20,6 +21,7 @@ from pyhudi.errors import LockError, StorageError, UserError
 from pyhudi.metadata import hfile_slices
 from pyhudi.read.scan_plan import ScanPlan
 from pyhudi.storage import listing_snapshot, object_store
+from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.listing_snapshot import WalkedObjectStore
 from pyhudi.storage.locks.lease import LeaseMutex
 from pyhudi.storage.locks.monotonic_clock import ending_within
@@ -394,3 +396,26 @@ def test_staged_tables_of_stores_are_bounded_in_memory() -> None:
     for number in (0, 1, 0, 2, 0, 1):  # 2 takes the place of 1, the least recently used
         assert cache.table(fs, paths[number]) == tables[number]
     assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(("scheme", "at_once"), [("s3", 1000), ("gs", 10)])
+def test_who_loses_the_lock_between_deletes_deletes_no_more(
+    scheme: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 deletes a thousand names by one request, other stores each by one of its own."""
+    fs = ObjectStoreFileSystem(f"{scheme}://bucket/t", bucket=MemoryStore())
+    names = [f"p/f{number:04}" for number in range(1500)]
+    for name in names:
+        fs.create(name, b"x")
+    checks = 0
+
+    def lost_after_the_first(fs: FileSystem, path: str) -> None:
+        nonlocal checks
+        checks += 1
+        if checks > 1:
+            raise LockError("the table's lock was lost during the write", path=path)
+
+    monkeypatch.setattr("pyhudi.storage.object_store.check_fence", lost_after_the_first)
+    with pytest.raises(LockError):
+        fs.delete(names)
+    assert len(fs.children("p")) == len(names) - at_once
