@@ -104,6 +104,8 @@ def run_line(words: list[str], where: str) -> None:
             assert {text for text in arguments if text.startswith("--")} <= options, where
         case ["pyhudi", "sync", path, *arguments]:
             run_sync(path, arguments, where)
+        case ["pyhudi", "sql", *arguments]:
+            run_sql(arguments, where)
         case ["pyhudi", *arguments]:
             run_command(arguments, where)
         case ["make", target]:
@@ -136,6 +138,16 @@ def run_sync(path: str, arguments: list[str], where: str) -> None:
     with metastore() as (uri, _):
         local = [uri if text.startswith("thrift://") else text for text in arguments]
         run_command(["sync", path, *local], where)
+
+
+def run_sql(arguments: list[str], where: str) -> None:
+    """With tables and a script of its own instead of those that the page names."""
+    schema = pa.schema([("id", pa.string()), ("city", pa.string()), ("fare", pa.float64())])
+    for place in ("lake/trips", "trips", "news"):
+        if not Path(place).exists():
+            pyhudi.create_table(place, schema, record_key="id")
+    Path("nightly.sql").write_text("select 1;\nselect id from trips;\n", "utf-8")
+    run_command(["sql", *(each.replace("s3://lake/", "") for each in arguments)], where)
 
 
 def extras_of_the_project() -> set[str]:
