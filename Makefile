@@ -112,11 +112,11 @@ test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
 	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
 
-# Of the same tests, on tables of the older versions: one in sixteen, other ones for each version.
+# Of the same tests, on tables of the older versions: one in thirty-two, other ones for each version.
 test-older-versions: build
 	status=0; for version in 6 8; do \
 	  PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/version-$$version.json nice -n 5 $(PYTEST) \
-	  --table-version=$$version --part=$$version/16 -m 'not slow and not interop and not spark' || status=1; \
+	  --table-version=$$version --part=$$version/32 -m 'not slow and not interop and not spark' || status=1; \
 	done; exit $$status
 
 check: build
