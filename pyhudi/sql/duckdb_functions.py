@@ -1,6 +1,7 @@
 """Spark's functions in DuckDB: a closed list, each with Spark's result.
 
-A function that is not listed is refused by name, as DuckDB may have another one of that name.
+A function that is not listed is rejected with an error that names it, as DuckDB may have another
+one of that name.
 What DuckDB computes in another way is replaced: casts to integers cut the fraction instead of
 rounding, `like` has an escape character, days of the week are numbered from Sunday as 1.  Casts
 fail for text that does not fit, as in Spark 4; `try_cast` gives null.  tests/spark compares every

@@ -1,7 +1,8 @@
 """SQL text to statements, by sqlglot in Spark's dialect.
 
 The conversion is closed: the arguments of each node that it reads are listed, and a node with any
-other one is refused by name, as another version of sqlglot may express a part of the text by it.
+other one is rejected with an error, as another version of sqlglot may express a part of the text by
+it.
 Expressions and queries stay trees; `relations` and the engines check these.
 """
 
