@@ -55,9 +55,9 @@ def merge_found(
     *,
     dry_run: bool = False,
 ) -> WriteReport:
-    """Merge the rows that a query finds, which have the columns of schema, by clauses."""
+    """Merge the rows that a query finds, which have the columns of schema, by clauses that
+    `check_merge` has accepted."""
     stored = without_meta(table.schema)
-    check_merge(schema, clauses, stored, table.config)
     source = FoundRows(schema, lambda state: table._incoming(find(table._at(state))))
     return table._write(
         Operation.UPSERT,

@@ -27,7 +27,15 @@ from pyhudi.records import without_meta
 from pyhudi.sql.engine import QueryEngine
 from pyhudi.sql.relations import Binder, Bound
 from pyhudi.sql.statements import Act, Merge, MergeClause, Tree, When
-from pyhudi.sql.trees import as_column, column_named, conjuncts, own_column, table_of
+from pyhudi.sql.trees import (
+    alike,
+    as_column,
+    column_named,
+    column_of,
+    conjuncts,
+    own_column,
+    table_of,
+)
 from pyhudi.write.merge_clauses import SOURCE, TARGET, Clause, ClauseKind
 from pyhudi.write.updated_rows import check_assignments
 from pyhudi.write.write_report import WriteReport
@@ -239,11 +247,8 @@ class _Merge:
 
     def _source_column(self, name: str) -> Tree | None:
         """The column of the source with a name."""
-        found = [c for c in self.columns if c == name] or [
-            c for c in self.columns if c.lower() == name.lower()
-        ]
-        alias = self.statement.source_alias
-        return _column(alias, found[0]) if len(found) == 1 else None
+        found = alike(name, self.columns)
+        return None if found is None else column_of(self.statement.source_alias, found)
 
     def _of(self, when: When) -> list[MergeClause]:
         return [clause for clause in self.clauses if clause.when is when]
@@ -410,7 +415,7 @@ class _Merge:
             side = TARGET if TARGET in sides else SOURCE
             names = [part.name for part in node.parts][1:]
             if side == SOURCE:
-                node.replace(_column(SOURCE, computed.add(node)))
+                node.replace(column_of(SOURCE, computed.add(node)))
             else:
                 parts = (exp.to_identifier(n, quoted=True) for n in reversed([TARGET, *names]))
                 node.replace(exp.column(*parts))
@@ -419,7 +424,7 @@ class _Merge:
         if TARGET not in sides and (is_open or SOURCE in sides):
             if when is When.NOT_MATCHED_BY_SOURCE:
                 raise _NotByKeyError("a clause for other records uses a parameter or a subquery")
-            node.replace(_column(SOURCE, computed.add(node)))
+            node.replace(column_of(SOURCE, computed.add(node)))
             return
         if is_open:
             raise _NotByKeyError("a subquery uses the stored record")
@@ -532,7 +537,7 @@ class _Merge:
         names = config.record_key_fields
         if not self.table.has_global_keys():
             names = tuple(dict.fromkeys((*names, *config.partition_fields)))
-        keys = [_column("q", name) for name in names]
+        keys = [column_of("q", name) for name in names]
         inner = exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
         count = exp.Count(this=exp.Star())
         found = (
@@ -565,14 +570,8 @@ def _plain(tree: Tree) -> str:
     return str(tree.sql(identify=True)).lower() if isinstance(tree, exp.Column) else str(tree.sql())
 
 
-def _column(qualifier: str, name: str) -> Tree:
-    return exp.column(
-        exp.to_identifier(name, quoted=True), table=exp.to_identifier(qualifier, quoted=True)
-    )
-
-
 def _present(alias: str, name: str) -> Tree:
-    return exp.Not(this=exp.Is(this=_column(alias, name), expression=exp.null()))
+    return exp.Not(this=exp.Is(this=column_of(alias, name), expression=exp.null()))
 
 
 def _is(op: Tree, number: int) -> Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,21 +14,30 @@ from pyhudi.sql.statements import Name, Tree
 
 def column_named(name: str, schema: pa.Schema) -> str:
     """A column of a table, regardless of case.  Raises UserError."""
-    found = [n for n in schema.names if n == name] or [
-        n for n in schema.names if n.lower() == name.lower()
-    ]
-    if len(found) != 1:
+    found = alike(name, schema.names)
+    if found is None:
         raise UserError(
             "the table has no such column", column=name, hint=columns_hint([name], schema.names)
         )
-    return str(found[0])
+    return found
+
+
+def alike(name: str, names: Sequence[str]) -> str | None:
+    """The one of the names that is equal, else the only one that differs in case alone."""
+    found = [n for n in names if n == name] or [n for n in names if n.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
+
+
+def column_of(qualifier: str, name: str) -> Tree:
+    """A column of a table or subquery."""
+    return exp.column(
+        exp.to_identifier(name, quoted=True), table=exp.to_identifier(qualifier, quoted=True)
+    )
 
 
 def own_column(of: Name, name: str) -> Tree:
     """A column of the table that a statement writes to."""
-    return exp.column(
-        exp.to_identifier(name, quoted=True), table=exp.to_identifier(of.alias, quoted=True)
-    )
+    return column_of(of.alias, name)
 
 
 def as_column(value: Tree, name: str) -> Tree:

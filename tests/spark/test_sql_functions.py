@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -70,10 +70,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def answer(run: Callable[[], Iterable[Any]]) -> Any:
+def answer(run: Callable[[str], list[Any]], text: str) -> Any:
     """The rows, or that there is an error."""
     try:
-        return [plain(row) for row in run()]
+        return [plain(row) for row in run(text)]
     except (pyhudi.UserError, PySparkException, Py4JError) as error:
         return "refused" if "not supported on one machine" in str(error) else "error"
 
@@ -90,13 +90,19 @@ def in_utc(spark: Any) -> Iterator[Any]:
 def test_functions_give_what_spark_gives(in_utc: Any, path: Path, form: str) -> None:
     stored = in_utc.read.format("parquet").load(str(path))
     stored.selectExpr(*ROWS.column_names).createOrReplaceTempView("t")
+
+    def by_pyhudi(text: str) -> list[Any]:
+        return pyhudi.sql(text, tables={"t": path}).to_pylist()  # type: ignore[no-any-return]
+
+    def by_spark(text: str) -> list[Any]:
+        return [row.asDict(True) for row in in_utc.sql(text).collect()]
+
     differ = []
     for each in expressions(form):
         text = f"select k, {each} as v from t order by k"
         if form == "all":
             text = f"select {each} as v from t"
-        ours = answer(lambda: pyhudi.sql(text, tables={"t": path}).to_pylist())  # noqa: B023
-        theirs = answer(lambda: (row.asDict(True) for row in in_utc.sql(text).collect()))  # noqa: B023
+        ours, theirs = answer(by_pyhudi, text), answer(by_spark, text)
         if ours != theirs:
             differ.append(f"{each}: {ours} instead of {theirs}")
     assert not differ, "\n".join(differ)
