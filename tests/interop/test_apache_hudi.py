@@ -78,6 +78,14 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
+def shared_table(path: Path, kind: Any, hudis: list[ApacheHudi], **options: str) -> pyhudi.Table:
+    """A new table of SCHEMA in the newest version that all of them know."""
+    return pyhudi.create_table(
+        path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        version=newest_table_version(hudis), options=options,
+    )  # fmt: skip
+
+
 class Turns:
     """A table, the rows it must have, and everybody who reads it.
 
@@ -158,16 +166,7 @@ def test_every_reader_agrees_after_every_turn(
 ) -> None:
     options = {"hoodie.logfile.data.block.format": log_format}
     path = tmp_path / "t"
-    table = pyhudi.create_table(
-        path,
-        SCHEMA,
-        record_key="id",
-        partition_by="part",
-        ordering="ts",
-        table_type=kind,
-        version=newest_table_version(hudis),
-        options=options,
-    )
+    table = shared_table(path, kind, hudis, **options)
     turns = Turns(table, path, hudis)
     for number in range(12):  # enough delta commits for the metadata table to be compacted
         batch = rows(range(number * 5, number * 5 + 40), number)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
+from tests.interop.test_apache_hudi import SCHEMA, Turns, rows, shared_table
 from tests.support.apache_hudi import ApacheHudi, newest_table_version
 
 pytestmark = pytest.mark.interop
@@ -19,15 +19,7 @@ def test_either_reads_and_continues_what_the_other_compacted(
     hudis: list[ApacheHudi],
 ) -> None:
     path = tmp_path / "t"
-    table = pyhudi.create_table(
-        path,
-        SCHEMA,
-        record_key="id",
-        partition_by="part",
-        ordering="ts",
-        table_type="mor",
-        version=newest_table_version(hudis),
-    )
+    table = shared_table(path, "mor", hudis)
     turns = Turns(table, path, hudis)
     for number in range(3):
         batch = rows(range(number * 5, number * 5 + 40), number)

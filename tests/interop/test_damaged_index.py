@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi, newest_table_version
+from tests.interop.test_apache_hudi import Turns, rows, shared_table
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -52,15 +52,7 @@ def test_keys_that_were_inserted_again_are_found_and_repaired(
     tmp_path: Path, index: str, compacted: bool, apache: ApacheHudi
 ) -> None:
     path = tmp_path / "t"
-    table = pyhudi.create_table(
-        path,
-        SCHEMA,
-        record_key="id",
-        partition_by="part",
-        ordering="ts",
-        table_type="mor",
-        version=newest_table_version([apache]),
-    )
+    table = shared_table(path, "mor", [apache])
     turns = Turns(table, path, [apache])
     write(apache, turns, rows(range(60), 1), index=index)
     write(apache, turns, rows(AGAIN, 2), "delete", index=index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from pyhudi.engine import LocalEngine
 from pyhudi.errors import WriteConflictError
 from pyhudi.options import parse_options
 from pyhudi.storage.local import LocalFileSystem
+from pyhudi.storage.locks.table_lock import TableLock
+from tests.support import zookeeper
 from tests.support.apache_hudi import ApacheHudi
 from tests.support.engines import Pausing
 
@@ -48,8 +51,10 @@ def rows(part: str, numbers: range, ts: int) -> pa.Table:
 class Shared:
     """A table that both write, and the rows of the writes that succeeded."""
 
-    def __init__(self, path: Path, hudi: ApacheHudi, *, version: int, kind: str) -> None:
-        self.path, self.hudi = path, hudi
+    def __init__(
+        self, path: Path, hudi: ApacheHudi, *, version: int, kind: str, **lock: str
+    ) -> None:
+        self.path, self.hudi, self.lock = path, hudi, lock
         table = pyhudi.create_table(
             path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
             version=version,
@@ -63,13 +68,13 @@ class Shared:
         self.expected.update({row["id"]: row["ts"] for row in batch.to_pylist()})
 
     def opened(self, *, engine: Any = None, **options: str) -> Table:
-        parsed = parse_options({**OPTIMISTIC, **options})
+        parsed = parse_options({**OPTIMISTIC, **self.lock, **options})
         return Table(LocalFileSystem(self.path), options=parsed, engine=engine or LocalEngine(1))
 
     def their_write(self, batch: pa.Table) -> None:
         file = self.path.with_name("batch.parquet")
         pq.write_table(batch, file)
-        self.hudi.call("write", path=str(self.path), rows=str(file), conf=THEIRS)
+        self.hudi.call("write", path=str(self.path), rows=str(file), conf={**THEIRS, **self.lock})
         self.put(batch)
 
     def agree(self) -> None:
@@ -123,6 +128,45 @@ def test_writers_of_both_packages_lose_nothing(
     for batch in mine:
         shared.put(batch)
     shared.agree()
+
+
+@pytest.mark.parametrize("lock", ["file", pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
+@pytest.mark.parametrize(("hudi", "version"), [("0.15.0", 6), ("1.2.0", 9)])
+def test_apache_hudi_waits_for_a_lock_that_pyhudi_holds(
+    lock: str, hudi: str, version: int, tmp_path: Path, apache_hudi: Hudi
+) -> None:
+    given = {} if lock == "file" else zookeeper_options()
+    shared = Shared(tmp_path / "t", apache_hudi(hudi), version=version, kind="cow", **given)
+    shared.their_write(rows("b", range(3), 1))
+    ended = threading.Event()
+
+    def write() -> None:
+        shared.their_write(rows("b", range(5), 2))
+        ended.set()
+
+    rules = parse_options({**OPTIMISTIC, **given}).write.lock
+    with TableLock(LocalFileSystem(shared.path), purpose="hold", rules=rules):
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert not ended.wait(15)
+    thread.join(120)
+    assert ended.is_set()
+    shared.opened().upsert(rows("a", range(3), 3))
+    shared.put(rows("a", range(3), 3))
+    shared.agree()
+
+
+def zookeeper_options() -> dict[str, str]:
+    """Of the lock of Apache Hudi on a ZooKeeper of this process."""
+    address, prefix = zookeeper.shared_zookeeper(), "hoodie.write.lock."
+    return {
+        prefix + "provider": (
+            "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
+        ),
+        prefix + "zookeeper.url": address, prefix + "zookeeper.port": address.rpartition(":")[2],
+        prefix + "zookeeper.base_path": "/hudi",
+        prefix + "zookeeper.lock_key": secrets.token_hex(4),
+    }  # fmt: skip
 
 
 @TABLES

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-import pyhudi
-from tests.interop.test_apache_hudi import SCHEMA, Turns, rows
-from tests.support.apache_hudi import ApacheHudi, newest_table_version
+from tests.interop.test_apache_hudi import Turns, rows, shared_table
+from tests.support.apache_hudi import ApacheHudi
 
 pytestmark = pytest.mark.interop
 
@@ -35,15 +34,7 @@ def test_apache_hudi_reads_replaced_partitions_and_writes_on(
     kind: str, tmp_path: Path, apache: ApacheHudi
 ) -> None:
     path = tmp_path / "t"
-    table = pyhudi.create_table(
-        path,
-        SCHEMA,
-        record_key="id",
-        partition_by="part",
-        ordering="ts",
-        table_type=kind,
-        version=newest_table_version([apache]),
-    )
+    table = shared_table(path, kind, [apache])
     turns = Turns(table, path, [apache])
     for number, verb in enumerate((table.bulk_insert, table.upsert)):
         batch = rows(range(0, 60, 1 + number), number)

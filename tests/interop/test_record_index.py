@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import pyhudi
 from pyhudi.storage.local import LocalFileSystem
-from tests.interop.test_apache_hudi import SCHEMA, rows
-from tests.support.apache_hudi import ApacheHudi, newest_table_version
+from tests.interop.test_apache_hudi import rows, shared_table
+from tests.support.apache_hudi import ApacheHudi
 from tests.support.planted import plant
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -30,15 +29,7 @@ def test_a_repaired_and_a_rebuilt_index_are_right_for_apache_hudi(
     tmp_path: Path, kind: str, hudis: list[ApacheHudi]
 ) -> None:
     path = tmp_path / "t"
-    table = pyhudi.create_table(
-        path,
-        SCHEMA,
-        record_key="id",
-        partition_by="part",
-        ordering="ts",
-        table_type=kind,
-        version=newest_table_version(hudis),
-    )
+    table = shared_table(path, kind, hudis)
     table.bulk_insert(rows(range(60), 1))
     table.upsert(rows(range(40, 80), 2))
     keys = table.scan(["_hoodie_record_key"]).to_arrow().column(0).to_pylist()
