@@ -378,7 +378,7 @@ _VERSIONS: Final = (
 
 def _version_of(values: Values) -> int:
     text = str(values["to_version"]).upper()
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     if text not in _VERSIONS:
         raise UserError("unknown version of tables", to_version=text, hint="SIX, EIGHT or NINE")

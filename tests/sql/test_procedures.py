@@ -122,6 +122,7 @@ REFUSED = [
     ("show_commits('nothing')", "no table has this name"),
     ("show_commits('trips'); drop table trips", "one statement"),
     ("show_commits('trips') where 1 = 1", "one statement|not valid|is expected"),
+    ("upgrade_table('trips', '²')", "unknown version"),
     ("show_commit_files('trips')", "an argument is missing"),
     ("show_commit_files('trips', instant_time => 20261124)", "write it in quotes"),
     ("show_commit_files('trips', instant_time => '1')", "no completed commit at this instant"),

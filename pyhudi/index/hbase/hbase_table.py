@@ -79,7 +79,7 @@ class HBasePlace:
                 "there on port 9090",
             )
         host, _, port = gateway.partition(":")
-        if port and not port.isdigit():
+        if port and not port.isdecimal():
             raise OptionError(
                 "the gateway must be host:port", option="pyhudi.index.hbase.gateway", value=gateway
             )

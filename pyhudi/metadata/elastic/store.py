@@ -81,7 +81,7 @@ def state_names(fs: FileSystem) -> list[StateName]:
     for info in fs.children(STATES):
         sequence, _, rest = info.name.removesuffix(".json").partition("-")
         instant = rest.partition("-")[0]
-        if info.name.endswith(".json") and sequence.isdigit():
+        if info.name.endswith(".json") and sequence.isdecimal():
             found.append(StateName(int(sequence), "" if instant == "0" else instant, info.path))
     return sorted(found, key=lambda name: (-name.sequence, name.path))
 
