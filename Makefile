@@ -60,7 +60,7 @@ help:
 # Tests and benches start hundreds of processes; without stored bytecode each compiles the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build demo test test-interop test-spark test-plain test-older-versions check check-types-and-benches long bench figures docs wheel clean $(LONG)
+.PHONY: help build demo test test-interop test-spark test-plain check check-types-and-benches long bench figures docs wheel clean $(LONG)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -89,10 +89,10 @@ demo: $(VENV)/.demo
 
 # The parts run in parallel; one that needs a JVM has a single process, so the others give way to it.
 # The last lines are of all: what did not run and why.
-PARTS := interop spark plain version-6 version-8
+PARTS := interop spark plain
 test: build
 	@rm -f $(PARTS:%=build/tests/%.json); status=0; \
-	$(MAKE) -k -j4 --output-sync=target test-interop test-spark test-plain test-older-versions $(BESIDE) || status=1; \
+	$(MAKE) -k -j4 --output-sync=target test-interop test-spark test-plain $(BESIDE) || status=1; \
 	$(BIN)/python -m tests.support.not_run $(PARTS:%=build/tests/%.json) || status=1; \
 	exit $$status
 
@@ -111,13 +111,6 @@ test-spark: build
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
 	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
-
-# Of the same tests, on tables of the older versions: one in thirty-two, other ones for each version.
-test-older-versions: build
-	status=0; for version in 6 8; do \
-	  PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/version-$$version.json nice -n 5 $(PYTEST) \
-	  --table-version=$$version --part=$$version/32 -m 'not slow and not interop and not spark' || status=1; \
-	done; exit $$status
 
 check: build
 	$(BIN)/ruff format --check .

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from tests.support.covering import covering, with_few_values
+from tests.support.covering import covering, with_few_values, without_settings
 from tests.support.examples import examples
 
 CASES = [
@@ -37,6 +37,14 @@ def test_of_many_values_some_are_taken_from_the_first_to_the_last() -> None:
     assert {case["name"] for case in left} == {0, 2, 4}
     assert {case["log"] for case in left} == {"avro", "parquet"}
     assert with_few_values(cases, 7) == list(range(14))
+
+
+def test_version_and_type_of_the_table_need_no_case_of_their_own() -> None:
+    named = [[(name, repr(value)) for name, value in case] for case in CASES]
+    assert len(covering(without_settings(named), 1)) == 4
+    assert len(covering(without_settings([case[:2] for case in named]), 1)) == 1
+    numbers = [[("version", repr(n)), ("count", repr(n))] for n in (6, 9)]
+    assert len(covering(without_settings([[*case, ("more", "1")] for case in numbers]), 1)) == 1
 
 
 def test_a_long_form_draws_more_values() -> None:

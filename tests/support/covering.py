@@ -1,12 +1,14 @@
 """Which cases of a test with several parameters the default suite runs; the others are slow.
 
-Each value of each parameter (version, table type, index, mode ...) is in a case that runs; after
-`@pytest.mark.covering(2)` each two values of different parameters that meet at all, after
-`covering(0)` one case, which the name of the test decides.  Of many values of one kind, such as
-golden tables, `covering(1, most=12)` takes 12, evenly from the first to the last, and each value of
-the other parameters.  A case with `@pytest.mark.long` is not chosen: another does the same with
-fewer examples or steps.  Cases are chosen in their order, so a run can be repeated.  `--every-case`
-runs all, as do the long forms.
+Each value of each parameter (index, mode, input ...) is in a case that runs.  The version and the
+type of the table are settings that most tests have: the name of a test decides which ones meet
+these values, so the tests of an area together have them all.  After `@pytest.mark.covering(1)` each
+version and type is in a case too; after `covering(2)` each two values of different parameters that
+meet at all, after `covering(0)` one case, which the name of the test decides.  Of many values of
+one kind, such as golden tables, `covering(1, most=12)` takes 12, evenly from the first to the last,
+and each value of the other parameters.  A case with `@pytest.mark.long` is not chosen: another does
+the same with fewer examples or steps.  Names decide all of this, so a run can be repeated.
+`--every-case` runs all, as do the long forms.
 """
 
 from __future__ import annotations
@@ -19,8 +21,15 @@ from zlib import crc32
 
 import pytest
 
+from pyhudi.table.properties import TableType
+
 Case = Sequence[tuple[str, Hashable]]
 """Parameter and value, or what stands for the value."""
+
+SETTINGS = {repr(value) for value in (6, 8, 9, "6", "8", "9", "cow", "mor", *TableType)} | {
+    repr(kind.value) for kind in TableType
+}
+"""Parameters that have only such values are the version or the type of the table."""
 
 
 def covering(cases: Sequence[Case], n: int) -> set[int]:
@@ -51,6 +60,17 @@ def with_few_values(cases: Sequence[Case], most: int) -> list[int]:
     return [number for number, case in enumerate(cases) if left.issuperset(case)]
 
 
+def without_settings(cases: Sequence[Case]) -> list[Case]:
+    """The cases less the version and the type of the table; a case of nothing else has one value,
+    so that one of them is chosen."""
+    values: dict[str, set[Hashable]] = defaultdict(set)
+    for case in cases:
+        for name, value in case:
+            values[name].add(value)
+    settings = {name for name, found in values.items() if found <= SETTINGS}
+    return [[pair for pair in case if pair[0] not in settings] or [("any", "")] for case in cases]
+
+
 def mark_others_slow(items: Sequence[Any]) -> None:
     """Mark what `covering` does not choose; cases that are slow already count for nothing."""
     functions = defaultdict(list)
@@ -63,7 +83,11 @@ def mark_others_slow(items: Sequence[Any]) -> None:
         marker = found[0].get_closest_marker("covering")
         n = marker.args[0] if marker else 1
         one = crc32(found[0].originalname.encode()) % len(found)
+        if marker is None:  # of cases that differ in settings alone, the name decides
+            found.sort(key=lambda item: crc32(item.nodeid.encode()))
         cases = [_case(item) for item in found]
+        if marker is None:
+            cases = without_settings(cases)
         most = marker.kwargs.get("most") if marker else None
         few = list(range(len(cases))) if most is None else with_few_values(cases, most)
         chosen = {few[number] for number in covering([cases[place] for place in few], n)}
