@@ -13,7 +13,9 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+WINDOWS = sys.platform == "win32"  # the core needs 128-bit integers: MinGW-w64, as MSVC has none
+DEFAULT_COMPILER = "gcc" if WINDOWS else "cc"
+COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or DEFAULT_COMPILER).split()[0]
 if shutil.which(COMPILER) is None:
     sys.exit(f"pyhudi needs a C compiler, and '{COMPILER}' was not found: install gcc or clang")
 
@@ -31,6 +33,7 @@ class ParallelBuild(build_ext):
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or CORES
+        self.compiler = self.compiler or ("mingw32" if WINDOWS else None)
 
 
 setup(
@@ -42,7 +45,7 @@ setup(
                 [f"{package.replace('.', '/')}/*.pyx"],
                 include_dirs=[numpy.get_include()],
                 extra_compile_args=[*CAREFUL, *SANITIZERS, "-fno-strict-aliasing"],
-                extra_link_args=SANITIZERS,
+                extra_link_args=[*SANITIZERS, *(["-static-libgcc"] if WINDOWS else [])],
                 define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
             )
             for package in ("pyhudi._native", "pyhudi._native.avro", "pyhudi._native.hfile")

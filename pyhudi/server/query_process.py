@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -52,6 +51,7 @@ def main() -> None:
 def _serve(setup: bytes, requests: BinaryIO, answers: BinaryIO) -> None:
     from pyhudi.errors import PyhudiError
     from pyhudi.server.queries import Queries
+    from pyhudi.storage.operating_system import ends_after, limit_memory
 
     try:
         tables, limits = pickle.loads(setup)
@@ -59,16 +59,16 @@ def _serve(setup: bytes, requests: BinaryIO, answers: BinaryIO) -> None:
     except PyhudiError as failed:
         _send_error(answers, failed, {})
         return
-    _limit_memory(limits.memory_bytes)
+    # A quarter more for the rows that pyhudi reads.  Without the limit only DuckDB's own one holds.
+    limit_memory(limits.memory_bytes + limits.memory_bytes // 4 + _EXTRA_BYTES)
     _send(answers, END)
     while request := _read(requests):
-        signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE_SECONDS)  # ends the process
-        try:
-            _answer(queries, answers, *pickle.loads(request))
-            _send(answers, END)
-        except PyhudiError as failed:
-            _send_error(answers, failed, tables)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        with ends_after(limits.seconds + _GRACE_SECONDS):
+            try:
+                _answer(queries, answers, *pickle.loads(request))
+                _send(answers, END)
+            except PyhudiError as failed:
+                _send_error(answers, failed, tables)
 
 
 def _answer(queries: Any, answers: BinaryIO, kind: str, query: str, given: bytes | None) -> None:
@@ -193,20 +193,6 @@ def _send_error(answers: BinaryIO, failed: Any, tables: Mapping[str, Any]) -> No
     for name, table in tables.items():
         text = text.replace(str(table.path), name)
     _send(answers, ERROR, json.dumps({"code": failed.code, "text": text}).encode())
-
-
-def _limit_memory(size: int) -> None:
-    """Let this process allocate that much more, a quarter for the rows that pyhudi reads, and
-    `_EXTRA_BYTES`.  Linux enforces it; elsewhere only DuckDB's own limit holds."""
-    try:
-        import resource
-
-        with open("/proc/self/status", encoding="ascii") as status:
-            used = next(int(line.split()[1]) for line in status if line.startswith("VmData"))
-    except (ImportError, OSError):
-        return
-    most = (used << 10) + size + size // 4 + _EXTRA_BYTES
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 if __name__ == "__main__":

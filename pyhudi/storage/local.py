@@ -2,7 +2,8 @@
 
 A new file is written under a hidden name next to its target, synced, and linked to its name,
 which fails if the name is taken: one atomic create-if-absent.  The folder is synced
-afterwards, so the name survives a power loss too.  Replacing a file removes the checksum
+afterwards, so the name survives a power loss too.  `operating_system` has what systems without
+links or syncs of folders do instead.  Replacing a file removes the checksum
 sidecar (`.name.crc`) of Hadoop's local file system, or Java would reject the new bytes.
 """
 
@@ -27,8 +28,18 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from pyhudi.errors import CorruptFileError, FileMissingError, StorageError
-from pyhudi.storage.durable_files import make_folders, sync, sync_files
 from pyhudi.storage.filesystem import Bytes, FileInfo, checked, checked_file
+from pyhudi.storage.operating_system import (
+    is_locked,
+    make_folders,
+    open_descriptor,
+    publish,
+    read_at,
+    remove,
+    replace,
+    sync_files,
+    sync_folder,
+)
 from pyhudi.storage.sink import PublishedOnClose
 
 _STAGED: Final = re.compile(r"\.pyhudi-[0-9a-f]{16}")
@@ -57,7 +68,7 @@ class LocalFileSystem:
     """FileSystem over a folder of the local disk."""
 
     def __init__(self, root: str | Path) -> None:
-        self.root = str(Path(root).absolute())
+        self.root = Path(root).absolute().as_posix()
 
     @property
     def url(self) -> str:
@@ -85,7 +96,7 @@ class LocalFileSystem:
         if self._has_link(place):
             found = os.path.realpath(place)
             root = os.path.realpath(self.root)
-            if found != root and not found.startswith(root.rstrip("/") + "/"):
+            if found != root and not found.startswith(root.rstrip(os.sep) + os.sep):
                 raise StorageError(
                     "a symbolic link leads out of the table",
                     path=place,
@@ -194,12 +205,12 @@ class LocalFileSystem:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                os.replace(staged, place)
+                replace(staged, place)
             except BaseException:
-                _unlink(staged)
+                remove(staged)
                 raise
-            _unlink(_sidecar(place))
-            sync(os.path.dirname(place))
+            remove(_sidecar(place))
+            sync_folder(os.path.dirname(place))
 
     def set_modified(self, path: str, seconds: float) -> None:
         """Set a file's modification time, in seconds since 1970."""
@@ -227,8 +238,8 @@ class LocalFileSystem:
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             with local_errors(self._file(path)) as place:
-                _unlink(place)
-                _unlink(_sidecar(place))
+                remove(place)
+                remove(_sidecar(place))
 
     def delete_folder(self, folder: str) -> None:
         with local_errors(self._file(folder)) as place, contextlib.suppress(FileNotFoundError):
@@ -315,22 +326,11 @@ class LocalMutex:
 
     def release(self) -> None:
         with contextlib.suppress(OSError):  # for information only
-            _unlink(self._signature)
+            remove(self._signature)
         self._lock.release()
 
     def is_held(self) -> bool:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            return bool(self.signature())
-        try:
-            with open(self._place, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until the file is closed
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        return is_locked(self._place)
 
     @property
     def _signature(self) -> str:
@@ -353,7 +353,7 @@ class LocalFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = open_descriptor(path)
         self._size = os.fstat(self._fd).st_size
 
     @property
@@ -366,9 +366,9 @@ class LocalFile:
                 "read past the end of the file", path=self.path, offset=offset, length=length
             )
         with local_errors(self.path):
-            data = os.pread(self._fd, length, offset)
+            data = read_at(self._fd, length, offset)
             while len(data) < length:  # one call returns at most 2 GiB, or less on a signal
-                more = os.pread(self._fd, length - len(data), offset + len(data))
+                more = read_at(self._fd, length - len(data), offset + len(data))
                 if not more:
                     raise CorruptFileError(
                         "the file shrank while read", path=self.path, offset=offset
@@ -417,7 +417,7 @@ class LocalSink(PublishedOnClose):
             with contextlib.suppress(OSError):
                 self._file.close()
             with contextlib.suppress(OSError):
-                _unlink(self._staged)
+                remove(self._staged)
 
     def _publish(self) -> None:
         self._file.flush()
@@ -425,13 +425,14 @@ class LocalSink(PublishedOnClose):
             raise OSError(errno.EIO, "the file does not have the size that was written")
         if self._durable:
             os.fsync(self._file.fileno())
+        self._file.close()
         try:
-            os.link(self._staged, self._place)
+            publish(self._staged, self._place)
         except FileExistsError:
             raise _NameTakenError("the file already exists", path=self._place) from None
-        _unlink(_sidecar(self._place))
+        remove(_sidecar(self._place))
         if self._durable:
-            sync(os.path.dirname(self._place))
+            sync_folder(os.path.dirname(self._place))
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):  # otherwise there is nothing to publish
@@ -448,8 +449,3 @@ def _staged(place: str, *, durable: bool = True) -> str:
 def _sidecar(place: str) -> str:
     folder, name = os.path.split(place)
     return f"{folder}/.{name}.crc"
-
-
-def _unlink(place: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(place)

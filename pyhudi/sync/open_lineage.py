@@ -26,6 +26,7 @@ from pyhudi.errors import CatalogError, StorageError, UserError
 from pyhudi.options.catalogs import CatalogOptions, LineageKind
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import META_COLUMNS
+from pyhudi.storage.operating_system import open_descriptor
 from pyhudi.sync.column_types import hive_type
 from pyhudi.sync.json_requests import post_json
 from pyhudi.sync.sync_report import EntryChange, SyncReport
@@ -232,7 +233,9 @@ def _send(options: CatalogOptions, event: Mapping[str, Any]) -> None:
         return
     line = json.dumps(event).encode() + b"\n"
     try:
-        descriptor = os.open(unquote(parts.path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = open_descriptor(
+            unquote(parts.path), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
+        )
         try:
             os.write(descriptor, line)  # one call, so that lines of several writers do not mix
         finally:

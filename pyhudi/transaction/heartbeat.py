@@ -17,16 +17,15 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any, Final, Self
 
 from pyhudi.errors import FileMissingError, StorageError
-from pyhudi.filenames import HEARTBEATS, join
+from pyhudi.filenames import HEARTBEATS
 from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
 from pyhudi.storage.best_effort_cleanup import tolerating
 from pyhudi.storage.filesystem import FileInfo, FileSystem
+from pyhudi.storage.operating_system import machine_id, process_started
 
 INTERVAL_SECONDS: Final = Heartbeats().interval_seconds
 INTERVAL_SECONDS_MAX: Final = 24 * 3600.0
@@ -149,7 +148,7 @@ class _Beater:
     @classmethod
     def unshared(cls, interval_seconds: float) -> _Beater:
         pid = os.getpid()
-        return cls(_machine(), pid, _started(pid), secrets.token_hex(8), interval_seconds)
+        return cls(machine_id(), pid, process_started(pid), secrets.token_hex(8), interval_seconds)
 
     @classmethod
     def parse(cls, content: bytes) -> _Beater | None:
@@ -172,32 +171,13 @@ class _Beater:
     @property
     def is_here(self) -> bool:
         """Whether the process ids of this machine apply."""
-        return bool(self.machine) and self.machine == _machine()
+        return bool(self.machine) and self.machine == machine_id()
 
     @property
     def lives(self) -> bool:
         if self.pid == os.getpid():
             return self.token in _BEATING
-        return bool(self.started) and _started(self.pid) == self.started
-
-
-@cache
-def _machine() -> str:
-    """Id of this boot and of the process id namespace; "" if unknown."""
-    with contextlib.suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return join(boot, os.readlink("/proc/self/ns/pid"))
-    return ""
-
-
-def _started(pid: int) -> str:
-    """Start time of a process in ticks since boot; "" if it does not exist or is a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    state, *rest = stat.rpartition(")")[2].split()
-    return "" if state in "ZX" else rest[18]
+        return bool(self.started) and process_started(self.pid) == self.started
 
 
 if hasattr(os, "register_at_fork"):

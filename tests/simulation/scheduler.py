@@ -404,8 +404,8 @@ def virtual_world(scheduler: Scheduler, dice: random.Random) -> Iterator[None]:
         patch.object(uuid, "uuid4", world.uuid4),
         patch.object(random, "uniform", dice.uniform),
         patch.object(os, "getpid", world.getpid),
-        patch("pyhudi.transaction.heartbeat._machine", world.machine),
-        patch("pyhudi.transaction.heartbeat._started", world.started),
+        patch("pyhudi.transaction.heartbeat.machine_id", world.machine),
+        patch("pyhudi.transaction.heartbeat.process_started", world.started),
     ]
     for name, module in list(sys.modules.items()):
         if not name.startswith("pyhudi"):

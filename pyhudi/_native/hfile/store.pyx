@@ -26,9 +26,18 @@ from pyhudi._native.hfile.source import open_source
 from pyhudi.errors import CorruptFileError, UserError
 
 
-cdef extern from "sys/mman.h" nogil:
-    int madvise(void *address, size_t size, int advice)
-    const int MADV_DONTNEED
+cdef extern from *:
+    """
+    #ifdef _WIN32  /* the system takes pages back when it needs them */
+    static void pyhudi_give_back(void *address, size_t size) { (void)address; (void)size; }
+    #else
+    #include <sys/mman.h>
+    static void pyhudi_give_back(void *address, size_t size) {
+        madvise(address, size, MADV_DONTNEED);
+    }
+    #endif
+    """
+    void give_back "pyhudi_give_back"(void *address, size_t size) noexcept nogil
 
 cdef uintptr_t PAGE = mmap.PAGESIZE
 
@@ -131,7 +140,7 @@ cdef class BlockStore:
         low = (<uintptr_t>self.base + <uintptr_t>begin + PAGE - 1) // PAGE * PAGE
         high = (<uintptr_t>self.base + <uintptr_t>end) // PAGE * PAGE
         if high > low:
-            madvise(<void *>low, high - low, MADV_DONTNEED)
+            give_back(<void *>low, high - low)
 
     cdef bint holds(self, int64_t offset):
         return self.cache.get(self.name_of(offset)) is not None

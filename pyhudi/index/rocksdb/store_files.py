@@ -30,6 +30,7 @@ from typing import Final
 from pyhudi.errors import CorruptFileError
 from pyhudi.records import InstantTime
 from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.operating_system import link_or_copy, publish
 
 STATE: Final = ".state"
 TABLE: Final = ".sst"
@@ -203,23 +204,23 @@ def placed(making: Path, folder: Path) -> Path:
 def link_all(source: Path, target: Path) -> None:
     for entry in source.iterdir():
         if entry.name.endswith(TABLE):
-            os.link(entry, target / entry.name)
+            link_or_copy(entry, target / entry.name)
         elif _is_small(entry.name):
             shutil.copyfile(entry, target / entry.name)
 
 
 def _link(source: Path, target: Path) -> None:
     with suppress(FileExistsError):
-        os.link(source, target)
+        link_or_copy(source, target)
 
 
 def _link_fetched(place: Place, state: BucketState, table: StoredTable, target: Path) -> None:
     """Link a table to `target`, with retries as another process may prune it from the pool."""
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
-            os.link(_fetched(place, state, table), target)
+            link_or_copy(_fetched(place, state, table), target)
             return
-    os.link(_fetched(place, state, table), target)
+    link_or_copy(_fetched(place, state, table), target)
 
 
 def _fetched(place: Place, state: BucketState, table: StoredTable) -> Path:
@@ -239,7 +240,9 @@ def _fetched(place: Place, state: BucketState, table: StoredTable) -> Path:
         for start in range(0, table.size_bytes, _COPY_BYTES):
             sink.write(source.read_at(start, min(_COPY_BYTES, table.size_bytes - start)))
     source.close()
-    making.rename(path)
+    with suppress(FileExistsError):  # another process was first
+        publish(str(making), str(path))
+    making.unlink(missing_ok=True)
     return path
 
 
@@ -260,7 +263,7 @@ def prune(place: Place, state: BucketState) -> None:
     for old in sorted(stores, key=_modified)[:-_RETAINED_STORES]:
         shutil.rmtree(old, ignore_errors=True)
     for table in place.pool(state).iterdir():
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, PermissionError):  # pruned by another, or open (Windows)
             if table.stat().st_nlink == 1 and not table.name.startswith("."):
                 table.unlink()
 
