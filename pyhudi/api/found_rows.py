@@ -1,4 +1,5 @@
-"""Writes of rows that a query finds in the snapshot on which the commit is planned.
+"""Writes of SQL: of rows that a query finds in the snapshot on which the commit is planned, of
+partitions, and of columns.
 
 A query that reads a table and writes to it must see the rows that the commit replaces: `find` is
 called with the table as of that snapshot, once for each attempt of the write.
@@ -17,6 +18,7 @@ from pyhudi.records import PARTITION_PATH, RECORD_KEY, without_meta
 from pyhudi.table.properties import TableConfig
 from pyhudi.write.input.batch import NoRows, Rows, StreamRows
 from pyhudi.write.merge_clauses import Clause, ConditionalMerge, FoundRows, compiled, source_schema
+from pyhudi.write.schema_changes import SchemaChange
 from pyhudi.write.write_context import Operation
 from pyhudi.write.write_report import WriteReport
 
@@ -45,6 +47,22 @@ def delete_found(table: Table, find: Find, *, dry_run: bool = False) -> WriteRep
         return table._places_to_delete(find(table._at(state)))
 
     return table._write(Operation.DELETE, NoRows(), dry_run=dry_run, finds=finds)
+
+
+def overwrite_partitions(
+    table: Table, rows: Any, partitions: tuple[str, ...], *, dry_run: bool = False
+) -> WriteReport:
+    """Replace the rows of partitions, given by their paths, by rows that all belong to them; none
+    empties them."""
+    incoming = table._incoming(rows)
+    return table._write(
+        Operation.INSERT_OVERWRITE, incoming, dry_run=dry_run, partitions=partitions
+    )
+
+
+def alter_columns(table: Table, changes: tuple[SchemaChange, ...]) -> WriteReport:
+    """Change columns by a commit without rows; the errors are those of `schema_changes.altered`."""
+    return table._write(Operation.ALTER_SCHEMA, NoRows(), dry_run=False, changes=changes)
 
 
 def merge_found(

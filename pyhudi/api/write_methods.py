@@ -35,6 +35,7 @@ from pyhudi.write.input.row_replay import ReplayedRows
 from pyhudi.write.input.source_checkpoint import SourceAdvance
 from pyhudi.write.matched_rows import matched_rows
 from pyhudi.write.merge_clauses import Clause, ConditionalMerge, compiled, source_schema
+from pyhudi.write.schema_changes import SchemaChange
 from pyhudi.write.updated_rows import check_assignments, updated_rows
 from pyhudi.write.write_context import Operation, WriteRequest
 from pyhudi.write.write_report import WriteReport
@@ -344,6 +345,7 @@ class WritingVerbs(IngestVerbs):
         finds: Callable[[TableState], Rows] | None = None,
         merge: ConditionalMerge | None = None,
         advance: SourceAdvance | None = None,
+        changes: tuple[SchemaChange, ...] = (),
     ) -> WriteReport:
         request = WriteRequest(
             operation,
@@ -359,5 +361,6 @@ class WritingVerbs(IngestVerbs):
             finds=finds,
             merge=merge,
             advance=advance,
+            changes=changes,
         )
         return write(self._fs, request)

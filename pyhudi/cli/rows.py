@@ -147,7 +147,8 @@ def sql(
     storage: tuple[tuple[str, str], ...],
     **printing: Any,
 ) -> Any:
-    """Run an SQL statement on tables: queries, INSERT, UPDATE, DELETE, MERGE INTO and EXPLAIN.
+    """Run an SQL statement on tables: queries, INSERT, UPDATE, DELETE, MERGE INTO and EXPLAIN;
+    CREATE, DROP, ALTER and TRUNCATE TABLE, CREATE and DROP INDEX; CALL, SHOW and DESCRIBE.
 
     PATH is a table, named like the last part of its path or as NAME, or a folder of tables.
     """

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -32,6 +33,9 @@ META_FIELD_NAMES: Final = (
     "_hoodie_file_name",
 )
 OPERATION_FIELD_NAME: Final = "_hoodie_operation"
+
+COMMENT: Final = b"comment"
+"""The key of a comment in the metadata of an Arrow field, as Spark and Arrow name it."""
 
 _DIGITS_MAX: Final = 38
 _ILLEGAL_FIRST: Final = re.compile(r"[^A-Za-z_]")
@@ -106,6 +110,63 @@ def without_meta_fields(schema_json: str) -> str:
     dropped = {*META_FIELD_NAMES, OPERATION_FIELD_NAME}
     fields = [field for field in record["fields"] if field["name"] not in dropped]
     return _dump({**record, "fields": fields})
+
+
+def comments_of(schema: pa.Schema) -> dict[str, str]:
+    """The comments in the metadata of Arrow fields, by dotted path; list items are `element`, map
+    values `value`."""
+    found: dict[str, str] = {}
+    waiting = [(field.name, field) for field in schema]
+    while waiting:
+        path, field = waiting.pop()
+        text = (field.metadata or {}).get(COMMENT)
+        if text:
+            found[path] = text.decode()
+        if types.is_struct(field.type):
+            waiting += [(f"{path}.{inner.name}", inner) for inner in field.type]
+        elif _is_list(field.type):
+            waiting.append((f"{path}.element", field.type.value_field))
+        elif types.is_map(field.type):
+            waiting.append((f"{path}.value", field.type.item_field))
+    return found
+
+
+def docs_of(schema_json: str) -> dict[str, str]:
+    """The comments of an Avro schema, by dotted path as in `comments_of`."""
+    fields = _fields_by_path(_load(schema_json))
+    return {path: str(field["doc"]) for path, field in fields if field.get("doc")}
+
+
+def with_docs(schema_json: str, docs: Mapping[str, str]) -> str:
+    """The schema with these comments, by dotted path; "" removes one.  Unknown paths are ignored,
+    other comments stay."""
+    record = _load(schema_json)
+    for path, field in _fields_by_path(record):
+        if docs.get(path):
+            default = {"default": field.pop("default")} if "default" in field else {}
+            field |= {"doc": docs[path], **default}
+        elif path in docs:
+            field.pop("doc", None)
+    return _dump(record)
+
+
+def _fields_by_path(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    waiting: list[tuple[str, Any]] = [("", record)]
+    while waiting:
+        path, node = waiting.pop()
+        if isinstance(node, list):
+            waiting += [(path, kind) for kind in node]
+        elif not isinstance(node, dict):
+            continue
+        elif node.get("type") == "record":
+            for field in node.get("fields", ()):
+                inner = f"{path}.{field['name']}" if path else field["name"]
+                yield inner, field
+                waiting.append((inner, field.get("type")))
+        elif node.get("type") == "array":
+            waiting.append((f"{path}.element", node.get("items")))
+        elif node.get("type") == "map":
+            waiting.append((f"{path}.value", node.get("values")))
 
 
 def _meta_field(name: str) -> dict[str, Any]:

@@ -350,6 +350,7 @@ def _notes(request: WriteRequest, fitted: FittedSchema) -> Iterator[str]:
     yield from (f"option {text}" for text in request.options.mapped)
     yield from (f"{SCHEMA_CHANGES[0]}: {name}" for name in fitted.added)
     yield from (f"{SCHEMA_CHANGES[1]}: {name}" for name in fitted.widened)
+    yield from (f"comment of a column changed: {name}" for name in fitted.comments)
     if request.merge is not None:
         unused = [n for n in request.merge.source.schema.names if n not in fitted.table.names]
         yield from (f"column of the rows that the table lacks: {name}" for name in unused)

@@ -1,6 +1,8 @@
-"""Creation of a table, from the lock to its first files."""
+"""Creation of a table and of empty partitions, from the lock to the first files."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyhudi.engine import LOCAL, Engine
 from pyhudi.errors import UserError
@@ -9,11 +11,15 @@ from pyhudi.index.maintenance.partitioned_build import check_partitionable, crea
 from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.elastic.create import create_elastic
 from pyhudi.operations.prepare_write import needed_record_index, with_facts
+from pyhudi.options import Options
+from pyhudi.records import BEFORE_ALL_INSTANTS
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.locks.table_lock import TableLock
+from pyhudi.table.listing import ensure_partition
 from pyhudi.table.log import create_timeline_folder, timeline_log
-from pyhudi.table.properties import TableConfig, store_config
+from pyhudi.table.properties import TableConfig, load_config, store_config
 from pyhudi.timeline.timeline import Timeline
+from pyhudi.transaction.begin import check_table, table_lock
 from pyhudi.write.table_creation import NewTable, config_of
 
 
@@ -44,6 +50,19 @@ def create(fs: FileSystem, table: NewTable, engine: Engine = LOCAL) -> TableConf
         if by_partition:
             config = create_partitioned(fs, config, Timeline())
         return with_facts(fs, config, table.options, engine)
+
+
+def add_partitions(fs: FileSystem, options: Options, paths: Sequence[str]) -> list[str]:
+    """Create the folders of partitions without rows; returns those that are new.
+
+    Reads do not list them before they have rows.  Raises UserError for names that the store does
+    not allow, UnsupportedTableError, LockError.
+    """
+    for path in paths:
+        fs.sub(path)
+    with table_lock(fs, options.write, "add partitions"):
+        check_table(load_config(fs))
+        return [path for path in paths if ensure_partition(fs, path, BEFORE_ALL_INSTANTS)]
 
 
 def check_empty(fs: FileSystem) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import OptionError
-from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
+from pyhudi.formats.avro_schema import arrow_to_avro, docs_of, table_record_name, with_docs
 from pyhudi.index.maintenance.partitioned_build import build_records
 from pyhudi.index.selection import (
     PARTITIONED_INDEX,
@@ -64,6 +64,7 @@ from pyhudi.write.input.staged_rows import StagedRows
 from pyhudi.write.input.stream_idempotency import StreamBatch, written_before
 from pyhudi.write.partial_update import partial_update
 from pyhudi.write.placement.index_lookup import WriteIndex
+from pyhudi.write.schema_changes import altered
 from pyhudi.write.secondary_entries import check_expressions, maintained_indexes
 from pyhudi.write.write_context import WriteContext, WriteRequest
 from pyhudi.write.write_report import WriteReport
@@ -242,8 +243,11 @@ def make_context(
         partial = partial_update(state, request, stored)
         rules = rules if partial is None else partial.schema_rules(rules)
         fitted = fit_schema(request.rows.schema, stored, rules)
-        if fitted.widened:
-            check_no_logs(fitted, state.view().latest_slices())
+    elif request.changes:
+        rules = schema_rules(state.config, request.options.write)
+        fitted = altered(stored, request.changes, rules, state.config.partition_fields)
+    if fitted.widened:
+        check_no_logs(fitted, state.view().latest_slices())
     check_expressions(state, fitted.table)
     index = _index(state, request, staging)
     avro_schema = _avro_text(state, fitted)
@@ -297,12 +301,14 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
 
 
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:
-    """The schema text of the commit: the table's existing text if the schema is unchanged."""
+    """The schema text of the commit: the table's existing text if the schema is unchanged.
+    Comments stay."""
     text = schema_text(state.log, state.timeline, state.archive, state.config)
     if text is not None and not fitted.has_changed:
         return text
     name, namespace = table_record_name(state.config.name)
-    return arrow_to_avro(fitted.table, name=name, namespace=namespace)
+    changed = arrow_to_avro(fitted.table, name=name, namespace=namespace)
+    return with_docs(changed, {**({} if text is None else docs_of(text)), **fitted.comments})
 
 
 def _fits_memory(rows: Rows) -> bool:

@@ -1,4 +1,4 @@
-"""Changes of the properties of a table that do not affect its files, from the lock to the report.
+"""Changes of the properties of a table that do not affect its files, and of its folder.
 
 The name, the database and properties of users can change.  All other `hoodie.*` properties describe
 existing files or the format: a different value would make rows unreadable or change their keys.
@@ -6,16 +6,18 @@ existing files or the format: a different value would make rows unreadable or ch
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyhudi.errors import UserError
+from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.options import Options
 from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config, store_config
 from pyhudi.transaction.begin import check_table, table_lock
+from pyhudi.transaction.heartbeat import living
 
 _NAME: Final = "hoodie.table.name"
 _CHANGEABLE: Final = frozenset({_NAME, "hoodie.database.name"})
@@ -56,6 +58,33 @@ def set_properties(
         if report.set or report.removed:
             store_config(fs, config.with_properties(changes))
         return report
+
+
+def rename_folder(fs: FileSystem, options: Options, name: str, target: FileSystem) -> None:
+    """Move the table to the folder of `target`, which has none, and set its name.
+
+    The name is set first: the move is one step of the file system.  Raises UserError for stores
+    that cannot move a folder and for a folder that exists, WriteConflictError while a writer works
+    on the table, LockError.
+    """
+    if not (fs.url.startswith("/") and target.url.startswith("/")):
+        raise UserError(
+            "tables are renamed on local disks only", path=fs.url,
+            hint="table.copy(path) copies it; then drop it",
+        )  # fmt: skip
+    with table_lock(fs, options.write, "rename"):
+        writers = sorted(living(fs, options.write.concurrency.heartbeats))
+        if writers:
+            raise WriteConflictError(
+                "writers are working on the table", path=fs.url, instants=", ".join(writers),
+                hint="rename the table when they have finished",
+            )  # fmt: skip
+        if os.path.lexists(target.url):
+            raise UserError("the new name is that of a folder", path=target.url)
+        config = load_config(fs)
+        check_table(config)
+        store_config(fs, config.with_properties({_NAME: name}))
+        os.rename(fs.url, target.url)
 
 
 def _check(changes: Mapping[str, str | None]) -> None:

@@ -16,11 +16,11 @@ from sqlglot import exp
 from pyhudi.api.input_conversion import arrow_table
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.spark.frames import collected, is_frame, quoted
-from pyhudi.spark.table import SparkTable, open_table
+from pyhudi.spark.table import SparkTable, create_table, open_table
 from pyhudi.spark.types import to_arrow, to_spark
+from pyhudi.sql.grammar import rendered
 from pyhudi.sql.names import Named, Names
-from pyhudi.sql.parse import rendered
-from pyhudi.sql.planner import INSERT_OPERATION, Planner
+from pyhudi.sql.planner import Planner
 from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
 from pyhudi.sql.session import Parameters, run
 from pyhudi.sql.statements import Name
@@ -48,12 +48,15 @@ def sql(
     parameters, options and errors as for `pyhudi.sql`.  Queries and expressions are evaluated by
     Spark.
     """
-    given = dict(options or {})
-    operation = given.pop(INSERT_OPERATION, None)
-    engine = SparkQueries(spark, given or None, storage_options)
-    names = SessionNames(engine.open, tables or {}, storage_options=storage_options, spark=spark)
+    planner = Planner.of(
+        lambda given: SparkQueries(spark, given, storage_options),
+        lambda engine: SessionNames(
+            engine.open, tables or {}, storage_options=storage_options, spark=spark
+        ),
+        options,
+    )
     with _value_errors():
-        return run(text, Planner(engine, names, operation), parameters)
+        return run(text, planner, parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,13 @@ class SparkQueries:
         return open_table(
             self.spark, path, options=self.options, storage_options=self.storage_options
         )
+
+    def create(self, path: str, schema: pa.Schema, **definition: Any) -> SparkTable:
+        given = {**(self.options or {}), **definition.pop("options")}
+        return create_table(
+            self.spark, path, schema, options=given, storage_options=self.storage_options,
+            **definition,
+        )  # fmt: skip
 
     def result(self, query: Bound) -> DataFrame:
         return self._frame(query)

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from pyhudi.api.table import Table
 from pyhudi.errors import UserError
+from pyhudi.formats.avro_schema import docs_of
 from pyhudi.near_names import near_names
+from pyhudi.read.table_schema import schema_text
 from pyhudi.records import without_meta
 from pyhudi.sql.statements import Topic
 from pyhudi.sync.column_types import hive_type
@@ -39,24 +41,28 @@ def _types(table: Table) -> dict[str, str]:
     return {field.name: hive_type(field.type, timestamps=True) for field in schema}
 
 
+def column_comments(table: Table) -> dict[str, str]:
+    """The comments of the table's columns and fields, by dotted path."""
+    state = table._state()
+    text = schema_text(state.log, state.timeline, state.archive, state.config)
+    return {} if text is None else docs_of(text)
+
+
 def _texts(columns: Mapping[str, list[str | None]]) -> pa.Table:
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
 
 def _columns(table: Table, more: Mapping[str, str] | None = None) -> pa.Table:
     """Columns with their types, the partition columns again, and further facts."""
-    types = _types(table)
-    found = dict(types)
-    names: list[str | None] = list(found)
-    kinds: list[str | None] = list(found.values())
+    types, comments = _types(table), column_comments(table)
+    rows = [(name, kind, comments.get(name)) for name, kind in types.items()]
     partitions = [name for name in table.config.partition_fields if name in types]
     if partitions:
-        names += ["# Partition Information", "# col_name", *partitions]
-        kinds += ["", "data_type", *(types[name] for name in partitions)]
-    for name, value in (more or {}).items():
-        names.append(name)
-        kinds.append(value)
-    return _texts({"col_name": names, "data_type": kinds, "comment": [None] * len(names)})
+        rows += [("# Partition Information", "", None), ("# col_name", "data_type", "comment")]
+        rows += [(name, types[name], comments.get(name)) for name in partitions]
+    rows += [(name, value, None) for name, value in (more or {}).items()]
+    names, kinds, texts = zip(*rows, strict=True)
+    return _texts({"col_name": [*names], "data_type": [*kinds], "comment": [*texts]})
 
 
 def _extended(table: Table) -> pa.Table:
@@ -114,7 +120,12 @@ def _partitions(table: Table) -> pa.Table:
 def _creation(table: Table) -> pa.Table:
     """A statement that describes the table: columns, partitions, keys and place."""
     config = table.config
-    columns = ",\n".join(f"  {_quoted(name)} {kind}" for name, kind in _types(table).items())
+    comments = column_comments(table)
+    columns = ",\n".join(
+        f"  {_quoted(name)} {kind}"
+        + (f" COMMENT {_text(comments[name])}" if name in comments else "")
+        for name, kind in _types(table).items()
+    )
     properties = {
         "type": "mor" if config.is_merge_on_read else "cow",
         "primaryKey": ",".join(config.record_key_fields),
@@ -126,6 +137,8 @@ def _creation(table: Table) -> pa.Table:
     parts = [f"CREATE TABLE {_quoted(config.name)} (\n{columns})", "USING hudi"]
     if config.partition_fields:
         parts.append(f"PARTITIONED BY ({', '.join(map(_quoted, config.partition_fields))})")
+    if comment := config.properties.get("comment"):
+        parts.append(f"COMMENT {_text(comment)}")
     parts += [f"LOCATION {_text(table.path)}", f"TBLPROPERTIES (\n{listed_})"]
     return _texts({"createtab_stmt": ["\n".join(parts)]})
 

@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from pyhudi.api.input_conversion import arrow_table
-from pyhudi.api.table import Table, open_table
+from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.duckdb import attach
 from pyhudi.errors import UserError
 from pyhudi.libraries import load_library
 from pyhudi.sql.duckdb_functions import MACROS, for_duckdb
-from pyhudi.sql.parse import rendered
+from pyhudi.sql.grammar import rendered
 from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ class DuckDbEngine:
 
     def open(self, path: str) -> Table:
         return open_table(path, options=self.options, storage_options=self.storage_options)
+
+    def create(self, path: str, schema: pa.Schema, **definition: Any) -> Table:
+        given = {**(self.options or {}), **definition.pop("options")}
+        return create_table(
+            path, schema, options=given, storage_options=self.storage_options, **definition
+        )
 
     def result(self, query: Bound) -> pa.Table:
         """All rows, in memory."""

@@ -17,6 +17,10 @@ class QueryEngine(Protocol):
         """The table at a path."""
         ...
 
+    def create(self, path: str, schema: pa.Schema, **definition: Any) -> Table:
+        """A new table; definition: the arguments of `pyhudi.create_table`."""
+        ...
+
     def result(self, query: Bound) -> Any:
         """The rows of a query, as the caller of SQL gets them."""
         ...

@@ -26,7 +26,7 @@ from pyhudi.errors import UserError
 from pyhudi.records import without_meta
 from pyhudi.sql.engine import QueryEngine
 from pyhudi.sql.relations import Binder, Bound
-from pyhudi.sql.statements import Act, Merge, MergeClause, Tree, When
+from pyhudi.sql.statements import Act, Merge, MergeClause, Tree
 from pyhudi.sql.trees import (
     alike,
     as_column,
@@ -36,7 +36,7 @@ from pyhudi.sql.trees import (
     own_column,
     table_of,
 )
-from pyhudi.write.merge_clauses import SOURCE, TARGET, Clause, ClauseKind
+from pyhudi.write.merge_clauses import SOURCE, TARGET, Clause, ClauseKind, Pair
 from pyhudi.write.updated_rows import check_assignments
 from pyhudi.write.write_report import WriteReport
 
@@ -47,11 +47,11 @@ _SHOWN: Final = 5
 """Keys of ambiguous rows that an error shows."""
 _EXISTS: Final = "a row that ON does not match has the key of a stored record"
 _KINDS: Final = {
-    (When.MATCHED, Act.UPDATE): ClauseKind.UPDATE,
-    (When.MATCHED, Act.DELETE): ClauseKind.DELETE,
-    (When.NOT_MATCHED, Act.INSERT): ClauseKind.INSERT,
-    (When.NOT_MATCHED_BY_SOURCE, Act.UPDATE): ClauseKind.UPDATE_REST,
-    (When.NOT_MATCHED_BY_SOURCE, Act.DELETE): ClauseKind.DELETE_REST,
+    (Pair.MATCHED, Act.UPDATE): ClauseKind.UPDATE,
+    (Pair.MATCHED, Act.DELETE): ClauseKind.DELETE,
+    (Pair.NOT_MATCHED, Act.INSERT): ClauseKind.INSERT,
+    (Pair.NOT_MATCHED_BY_SOURCE, Act.UPDATE): ClauseKind.UPDATE_REST,
+    (Pair.NOT_MATCHED_BY_SOURCE, Act.DELETE): ClauseKind.DELETE_REST,
 }
 
 
@@ -154,24 +154,24 @@ class _Merge:
     def check(self) -> None:
         """Resolve the columns of all expressions.  Raises UserError for unknown and ambiguous
         columns, and clauses that cannot be."""
-        self.on = self._qualified(self.statement.on, When.MATCHED)
+        self.on = self._qualified(self.statement.on, Pair.MATCHED)
         for clause in self.statement.clauses:
             values = clause.assignments
             if values is not None:
                 values = {
-                    column_named(name, self.schema): self._qualified(value, clause.when)
+                    column_named(name, self.schema): self._qualified(value, clause.pair)
                     for name, value in values.items()
                 }
                 if clause.act is Act.UPDATE:
                     values = self._changed(values)
             condition = clause.condition
             if condition is not None:
-                condition = self._qualified(condition, clause.when)
-            same = [known for known in self.clauses if known.when is clause.when]
+                condition = self._qualified(condition, clause.pair)
+            same = [known for known in self.clauses if known.pair is clause.pair]
             if same and same[-1].condition is None:
                 raise UserError(
                     "a clause of the merge can never apply",
-                    clause=f"{clause.when.value} {clause.act.value}",
+                    clause=f"{clause.pair} {clause.act.value}",
                     hint="give the earlier clause a condition, or put it last",
                 )
             self.clauses.append(replace(clause, condition=condition, assignments=values))
@@ -188,7 +188,7 @@ class _Merge:
             check_assignments(changed, self.schema, self.table.config)
         return changed
 
-    def _qualified(self, tree: Tree, when: When) -> Tree:
+    def _qualified(self, tree: Tree, pair: Pair) -> Tree:
         """A tree whose columns, outside of its subqueries, name their side."""
         holder = exp.Paren(this=tree.copy())
         for column in list(holder.find_all(exp.Column)):
@@ -197,7 +197,7 @@ class _Merge:
             parts = [part.name for part in column.parts]
             if len(parts) > 1 and self._alias(parts[0]) is not None:
                 continue
-            alias = self._owner(parts[0], when, column)
+            alias = self._owner(parts[0], pair, column)
             qualified = exp.column(
                 *(exp.to_identifier(part, quoted=True) for part in reversed([alias, *parts]))
             )
@@ -212,19 +212,19 @@ class _Merge:
         }
         return known.get(name.lower())
 
-    def _owner(self, name: str, when: When, column: Tree) -> str:
+    def _owner(self, name: str, pair: Pair, column: Tree) -> str:
         sides = {
-            self.statement.source_alias: (self.columns, When.NOT_MATCHED_BY_SOURCE),
-            self.statement.target.alias: (self.schema.names, When.NOT_MATCHED),
+            self.statement.source_alias: (self.columns, Pair.NOT_MATCHED_BY_SOURCE),
+            self.statement.target.alias: (self.schema.names, Pair.NOT_MATCHED),
         }
         found = [
             alias
             for alias, (names, hidden) in sides.items()
-            if when is not hidden and name.lower() in {one.lower() for one in names}
+            if pair is not hidden and name.lower() in {one.lower() for one in names}
         ]
         if len(found) == 1:
             return found[0]
-        facts = {"column": column.sql(), "clause": when.value}
+        facts = {"column": column.sql(), "clause": pair}
         if found:
             hint = " or ".join(f"{alias}.{name}" for alias in found)
             raise UserError("the name is that of two columns", **facts, hint=f"write {hint}")
@@ -250,8 +250,8 @@ class _Merge:
         found = alike(name, self.columns)
         return None if found is None else column_of(self.statement.source_alias, found)
 
-    def _of(self, when: When) -> list[MergeClause]:
-        return [clause for clause in self.clauses if clause.when is when]
+    def _of(self, pair: Pair) -> list[MergeClause]:
+        return [clause for clause in self.clauses if clause.pair is pair]
 
     @property
     def _has_stars(self) -> bool:
@@ -269,7 +269,7 @@ class _Merge:
         """Raises _NotByKeyError."""
         keys, extra = self._keys()
         fixed = {**keys, **self._partitions(keys, extra)}
-        for clause in self._of(When.NOT_MATCHED):
+        for clause in self._of(Pair.NOT_MATCHED):
             self._check_inserted(clause, fixed)
         computed = _Computed()
         clauses = self._key_clauses(fixed, extra, computed)
@@ -280,7 +280,7 @@ class _Merge:
                 own.setdefault(name, column)
         columns = [*(as_column(tree, name) for name, tree in own.items()), *computed.columns()]
         tree = exp.select(*columns).from_(self.statement.source.copy())
-        if not self._of(When.NOT_MATCHED):
+        if not self._of(Pair.NOT_MATCHED):
             for key in keys.values():
                 tree = tree.where(exp.Not(this=exp.Is(this=key.copy(), expression=exp.null())))
         query = self.binder.bound(tree)
@@ -289,7 +289,7 @@ class _Merge:
             check_merge(found, clauses, self.schema, self.table.config)
         except UserError as error:
             raise _NotByKeyError(error.what) from None
-        rest = " and all other records" * bool(self._of(When.NOT_MATCHED_BY_SOURCE))
+        rest = " and all other records" * bool(self._of(Pair.NOT_MATCHED_BY_SOURCE))
         way = f"records are found by their keys{rest}: ON equates {', '.join(keys)}"
         return Plan(self.table, query, found, clauses, self._duplicates(tree), way)
 
@@ -311,7 +311,7 @@ class _Merge:
         missing = [name for name in config.record_key_fields if name not in keys]
         if missing:
             raise _NotByKeyError(f"ON does not equate the record key: {', '.join(missing)}")
-        if extra and self._of(When.NOT_MATCHED_BY_SOURCE):
+        if extra and self._of(Pair.NOT_MATCHED_BY_SOURCE):
             raise _NotByKeyError("ON has more than the key, and a clause is for other records")
         return keys, extra
 
@@ -330,7 +330,7 @@ class _Merge:
         """The source's value of each partition column.  A condition that equates one is dropped
         from extra where the index finds records within partitions."""
         is_global = self.table.has_global_keys()
-        inserts = self._of(When.NOT_MATCHED)
+        inserts = self._of(Pair.NOT_MATCHED)
         found: dict[str, Tree] = {}
         for name in self.table.config.partition_fields:
             if name in keys:
@@ -362,7 +362,7 @@ class _Merge:
         condition = exp.and_(*extra) if extra else None
         for clause in self.clauses:
             where = clause.condition
-            if clause.when is When.MATCHED and condition is not None:
+            if clause.pair is Pair.MATCHED and condition is not None:
                 where = condition if where is None else exp.and_(condition, where)
             values = None
             if clause.assignments is not None:
@@ -370,46 +370,46 @@ class _Merge:
                 if clause.act is Act.INSERT:
                     names = [name for name in self.schema.names if name not in fixed]
                     given = {name: given.get(name, exp.null()) for name in names}
-                values = {n: self._value(v, clause.when, computed) for n, v in given.items()}
+                values = {n: self._value(v, clause.pair, computed) for n, v in given.items()}
             elif clause.act is Act.INSERT:
                 values = {n: None for n in self.schema.names if self._source_column(n) is None}
             if clause.act is Act.INSERT and not values:
                 values = None
-            kind = _KINDS[clause.when, clause.act]
-            found.append(Clause(kind, self._filter(where, clause.when, computed), values))
-        if condition is not None and self._of(When.NOT_MATCHED):
+            kind = _KINDS[clause.pair, clause.act]
+            found.append(Clause(kind, self._filter(where, clause.pair, computed), values))
+        if condition is not None and self._of(Pair.NOT_MATCHED):
             found.append(self._refusal(condition, computed))
         return tuple(found)
 
     def _refusal(self, condition: Tree, computed: _Computed) -> Clause:
         """Refuses to insert a row whose key is stored, although ON does not match."""
-        inserted = [c.condition or exp.true() for c in self._of(When.NOT_MATCHED)]
+        inserted = [c.condition or exp.true() for c in self._of(Pair.NOT_MATCHED)]
         unmet = exp.Not(
             this=exp.Coalesce(this=exp.Paren(this=condition.copy()), expressions=[exp.false()])
         )
         tree = exp.and_(unmet, exp.or_(*inserted))
-        where = self._filter(tree, When.MATCHED, computed)
+        where = self._filter(tree, Pair.MATCHED, computed)
         return Clause(ClauseKind.REFUSE, where, None, _EXISTS)
 
-    def _value(self, tree: Tree, when: When, computed: _Computed) -> Any:
+    def _value(self, tree: Tree, pair: Pair, computed: _Computed) -> Any:
         """A value of a clause: a column that the engine computes, or SQL text of the merge."""
         if isinstance(tree, exp.Null):
             return None
-        if TARGET not in self._sides(tree) and when is not When.NOT_MATCHED_BY_SOURCE:
+        if TARGET not in self._sides(tree) and pair is not Pair.NOT_MATCHED_BY_SOURCE:
             return pc.field(SOURCE, computed.add(tree))
-        return self._text(tree, when, computed)
+        return self._text(tree, pair, computed)
 
-    def _filter(self, tree: Tree | None, when: When, computed: _Computed) -> Any:
-        return None if tree is None else self._value(tree, when, computed)
+    def _filter(self, tree: Tree | None, pair: Pair, computed: _Computed) -> Any:
+        return None if tree is None else self._value(tree, pair, computed)
 
-    def _text(self, tree: Tree, when: When, computed: _Computed) -> str:
+    def _text(self, tree: Tree, pair: Pair, computed: _Computed) -> str:
         """A tree as SQL text over `source` and `target`, in which the engine computes what uses
         the source only."""
         holder = exp.Paren(this=tree.copy())
-        self._compute(holder.this, when, computed)
+        self._compute(holder.this, pair, computed)
         return str(holder.this.sql())
 
-    def _compute(self, node: Tree, when: When, computed: _Computed) -> None:
+    def _compute(self, node: Tree, pair: Pair, computed: _Computed) -> None:
         sides = self._sides(node)
         if isinstance(node, exp.Column):
             side = TARGET if TARGET in sides else SOURCE
@@ -422,14 +422,14 @@ class _Merge:
             return
         is_open = isinstance(node, exp.Query | exp.Subquery | exp.Exists | exp.Placeholder)
         if TARGET not in sides and (is_open or SOURCE in sides):
-            if when is When.NOT_MATCHED_BY_SOURCE:
+            if pair is Pair.NOT_MATCHED_BY_SOURCE:
                 raise _NotByKeyError("a clause for other records uses a parameter or a subquery")
             node.replace(column_of(SOURCE, computed.add(node)))
             return
         if is_open:
             raise _NotByKeyError("a subquery uses the stored record")
         for child in list(node.iter_expressions()):
-            self._compute(child, when, computed)
+            self._compute(child, pair, computed)
 
     # -- by join -------------------------------------------------------------------------------
 
@@ -470,14 +470,14 @@ class _Merge:
         target = _present(self.statement.target.alias, _IN_TARGET)
         source = _present(self.statement.source_alias, _IN_SOURCE)
         pairs = {
-            When.MATCHED: (target, source),
-            When.NOT_MATCHED: (exp.not_(target), source),
-            When.NOT_MATCHED_BY_SOURCE: (target, exp.not_(source)),
+            Pair.MATCHED: (target, source),
+            Pair.NOT_MATCHED: (exp.not_(target), source),
+            Pair.NOT_MATCHED_BY_SOURCE: (target, exp.not_(source)),
         }
         found = exp.Case()
         for number, clause in enumerate(self.clauses):
             condition = exp.and_(
-                *pairs[clause.when], *([clause.condition] if clause.condition else [])
+                *pairs[clause.pair], *([clause.condition] if clause.condition else [])
             )
             found = found.when(condition, exp.cast(exp.Literal.number(number), "bigint"))
         return found
@@ -508,11 +508,11 @@ class _Merge:
         columns += [as_column(op, _OP), *computed.columns()]
         target = _marked(table_of(self.statement.target), _IN_TARGET, self.statement.target.alias)
         rows = _marked(self.statement.source.copy(), _IN_SOURCE, source)
-        whens = {clause.when for clause in self.clauses}
+        whens = {clause.pair for clause in self.clauses}
         outer = {
             (True, True): "full", (True, False): "right", (False, True): "left",
             (False, False): "inner",
-        }[When.NOT_MATCHED in whens, When.NOT_MATCHED_BY_SOURCE in whens]  # fmt: skip
+        }[Pair.NOT_MATCHED in whens, Pair.NOT_MATCHED_BY_SOURCE in whens]  # fmt: skip
         joined = exp.select(*columns).from_(target).join(rows, on=self.on.copy(), join_type=outer)
         inner = exp.Subquery(this=joined, alias=exp.TableAlias(this=exp.to_identifier("q")))
         return exp.select("*").from_(inner).where(_present("q", _OP))

@@ -62,6 +62,63 @@ class Names:
             )  # fmt: skip
         return self.tables[alike[0]] if alike else None
 
+    def folder_of(self, name: Name) -> str | None:
+        """The path of a name that is found in the folder; None for other names."""
+        if self.folder is None or self._given(name) is not None:
+            return None
+        child = self._child(name)
+        if child is None:
+            return None
+        return locate(self.path_of(child), storage_options=self.storage_options).url
+
+    def place(self, name: Name, location: str | None) -> tuple[str, Table | None]:
+        """The path that a new table of a name has, and the table that is there.
+
+        location: of the statement.  Raises UserError for a name without a place, and for a location
+        where the name would not be found.
+        """
+        given = self._given(name)
+        if given is not None and not isinstance(given, str | os.PathLike | Table):
+            raise UserError("the name is that of rows", table=str(name), hint="use another name")
+        if isinstance(given, Table):
+            return given.path, given
+        if given is not None:
+            path = os.fspath(given)
+        elif self.folder is not None:
+            path = self._new_child(name)
+        elif location is not None:
+            path = location
+        else:
+            raise UserError(
+                "the table has no place", table=str(name),
+                hint="write LOCATION 'path', hudi.`path`, or use pyhudi.connect(folder)",
+            )  # fmt: skip
+        store = locate(path, storage_options=self.storage_options)
+        if location is not None and store.url != locate(
+            location, storage_options=self.storage_options
+        ).url.rstrip("/"):
+            raise UserError(
+                "LOCATION is another place than that of the name", table=str(name),
+                place=store.url, location=location, hint=f"write hudi.`{location}` as the name",
+            )  # fmt: skip
+        is_there = store.exists(PROPERTIES_FILE)
+        return path, self.open(path) if is_there else None
+
+    def _new_child(self, name: Name) -> str:
+        child = self.child_name(name)
+        if child.startswith((".", "_")) or not child.isprintable() or child != child.strip():
+            raise UserError(
+                "the name cannot be that of a table in a folder", table=str(name),
+                folder=self.folder, hint="begin with a letter, without spaces around it",
+            )  # fmt: skip
+        assert self.folder is not None
+        if locate(self.folder, storage_options=self.storage_options).exists(PROPERTIES_FILE):
+            raise UserError(
+                "the folder is a table, which has no other tables in it", folder=self.folder,
+                hint="connect to the folder above it",
+            )  # fmt: skip
+        return self.path_of(self._child(name) or child)
+
     def child_name(self, name: Name) -> str:
         """The name of a folder for a table's name.  Raises UserError if it cannot be one."""
         parts = [part for part in name.parts if part.lower() != _DEFAULT] or list(name.parts)

@@ -9,18 +9,15 @@ Expressions and queries stay trees; `relations` and the engines check these.
 from __future__ import annotations
 
 import itertools
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, NoReturn
+from typing import Final
 
-import sqlglot
-from sqlglot import Dialect, TokenType, exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot import TokenType, exp
 
 from pyhudi.errors import UserError
+from pyhudi.sql.grammar import after_first, closed, name_of, refuse, short, tokens_of, trees_of
+from pyhudi.sql.parse_ddl import definition
 from pyhudi.sql.statements import (
     Act,
     Call,
@@ -37,40 +34,15 @@ from pyhudi.sql.statements import (
     Topic,
     Tree,
     Update,
-    When,
     Write,
 )
+from pyhudi.write.merge_clauses import Pair
 
-_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
-    "Insert": frozenset({"this", "expression", "overwrite", "by_name"}),
-    "Update": frozenset({"this", "expressions", "where"}),
-    "Delete": frozenset({"this", "where"}),
-    "Merge": frozenset({"this", "using", "on", "whens"}),
-    "When": frozenset({"matched", "source", "condition", "then"}),
-    "Table": frozenset({"this", "db", "catalog", "alias", "partition"}),
-    "Partition": frozenset({"expressions"}),
-    "TableAlias": frozenset({"this"}),
-}
-"""The arguments of nodes of statements that are read here."""
 _NOT_SUPPORTED: Final = {
     "Transaction": "each statement is one transaction; publish=False of the Python API waits",
     "Commit": "each statement is committed when it ends",
     "Rollback": "CALL rollback_to_instant undoes a commit",
 }
-
-
-@cache
-def dialect() -> type[Dialect]:
-    """Spark's SQL, in which a quote is also written by doubling it, as in standard SQL."""
-
-    class HudiSql(Spark):
-        class Tokenizer(Spark.Tokenizer):
-            STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
-
-        # as in Spark 4: a cast that fails is an error
-        Parser: Any = type("Parser", (Spark.Parser,), {"STRICT_CAST": True})
-
-    return HudiSql
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +64,16 @@ def parse(text: str) -> Parsed:
     statement, parameters = _parsed(named)
     if count and len(parameters) > count:
         raise UserError(
-            "a statement has parameters of one kind", sql=_short(text), hint="use ? or :name alone"
+            "a statement has parameters of one kind", sql=short(text), hint="use ? or :name alone"
         )
     return Parsed(statement, parameters, bool(count))
 
 
 def _with_names(text: str) -> tuple[str, int]:
     """(the text with a name for each `?`, their number)."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     while tokens and tokens[0].token_type is TokenType.COMMAND:  # the rest is one token
-        tokens = _tokens(" " * (tokens[0].end + 1) + text[tokens[0].end + 1 :])
+        tokens = tokens_of(" " * (tokens[0].end + 1) + text[tokens[0].end + 1 :])
     places = [t.start for t in tokens if t.token_type is TokenType.PLACEHOLDER]
     for number, start in reversed(list(enumerate(places, 1))):
         text = f"{text[:start]}:p{number}{text[start + 1 :]}"
@@ -109,44 +81,39 @@ def _with_names(text: str) -> tuple[str, int]:
 
 
 def _parsed(text: str) -> tuple[Statement, frozenset[str]]:
-    trees = _trees(text)
+    trees = trees_of(text)
     if len(trees) != 1:
         raise UserError(
-            "the text must be one statement", statements=len(trees), sql=_short(text),
+            "the text must be one statement", statements=len(trees), sql=short(text),
             hint="pass one statement a call; `pyhudi sql -f` runs a file of them",
         )  # fmt: skip
     word = trees[0].this.upper() if isinstance(trees[0], exp.Command) else ""
     if word == "EXPLAIN":
-        inner, parameters = _parsed(_after_first(text))
+        inner, parameters = _parsed(after_first(text))
         if not isinstance(inner, Query | Write):
-            raise UserError("EXPLAIN of this statement is not supported", sql=_short(text))
+            raise UserError("EXPLAIN of this statement is not supported", sql=short(text))
         return Explain(inner), parameters
     if word == "SHOW":
-        return _show(_after_first(text)), frozenset()
+        return _show(after_first(text)), frozenset()
     if word == "CALL":
-        tree = _call_tree(_after_first(text))
+        tree = _call_tree(after_first(text))
         return _call(tree), frozenset(node.name for node in tree.find_all(exp.Placeholder))
     named = frozenset(node.name for node in trees[0].find_all(exp.Placeholder))
     return _statement(trees[0], text), named
 
 
-def _after_first(text: str) -> str:
-    """The text after its first word."""
-    return text[_tokens(text)[0].end + 1 :]
-
-
 def _call_tree(text: str) -> Tree:
     """The tree of a call.  Names of arguments are quoted, as `table` is a keyword."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     names = [t for t, arrow in itertools.pairwise(tokens) if arrow.token_type is TokenType.FARROW]
     for name in reversed(names):
         if not name.text.replace("_", "a").isalnum():
-            raise UserError("an argument of CALL has no name", sql=_short(text), near=name.text)
+            raise UserError("an argument of CALL has no name", sql=short(text), near=name.text)
         if name.token_type is not TokenType.IDENTIFIER:
             text = f"{text[: name.start]}`{name.text}`{text[name.end + 1 :]}"
-    trees = _trees(text)
+    trees = trees_of(text)
     if len(trees) != 1:
-        raise UserError("the text must be one statement", sql=_short(text))
+        raise UserError("the text must be one statement", sql=short(text))
     return trees[0]
 
 
@@ -185,7 +152,7 @@ _SHOWN: Final = {
 
 def _show(text: str) -> Describe | ShowTables:
     """SHOW of what `_SHOWN` lists; the name of the table is parsed as that of DESCRIBE."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     words = [token.text.upper() for token in tokens]
     if words == ["TABLES"]:
         return ShowTables()
@@ -195,18 +162,18 @@ def _show(text: str) -> Describe | ShowTables:
             break
     else:
         raise UserError(
-            "this form of SHOW is not supported", sql=_short(f"SHOW {text.strip()}"),
+            "this form of SHOW is not supported", sql=short(f"SHOW {text.strip()}"),
             hint="SHOW TABLES, or CREATE TABLE, PARTITIONS, TBLPROPERTIES, INDEXES FROM a table",
         )  # fmt: skip
     rest, key = text[tokens[count - 1].end + 1 :], None
     has_key = len(tokens) > count + 3 and tokens[-1].token_type is TokenType.R_PAREN
     if topic is Topic.PROPERTIES and has_key and tokens[-2].token_type is TokenType.STRING:
         if tokens[-3].token_type is not TokenType.L_PAREN:
-            raise UserError("one property is expected here", sql=_short(text))
+            raise UserError("one property is expected here", sql=short(text))
         key, rest = tokens[-2].text, text[tokens[count - 1].end + 1 : tokens[-3].start]
-    trees = _trees(f"DESCRIBE {rest}")
+    trees = trees_of(f"DESCRIBE {rest}")
     if len(trees) != 1 or not isinstance(trees[0], exp.Describe):
-        raise UserError("the text must be one statement", sql=_short(text))
+        raise UserError("the text must be one statement", sql=short(text))
     closed(trees[0], frozenset({"this"}))
     return Describe(topic, name_of(trees[0].this), key)
 
@@ -232,7 +199,7 @@ def script(text: str) -> Iterator[tuple[int, str]]:
     """
     start: int | None = None
     line = end = 0
-    for token in _tokens(text):
+    for token in tokens_of(text):
         if token.token_type is TokenType.SEMICOLON:
             if start is not None:
                 yield line, text[start : token.start]
@@ -243,39 +210,6 @@ def script(text: str) -> Iterator[tuple[int, str]]:
         end = token.end + 1
     if start is not None:
         yield line, text[start:end]
-
-
-def _tokens(text: str) -> list[Any]:
-    found: list[Any] = _by_sqlglot(text, lambda: list(sqlglot.tokenize(text, read=dialect())))
-    return found
-
-
-def _trees(text: str) -> list[Tree]:
-    logger = logging.getLogger("sqlglot")
-    before, logger.disabled = logger.disabled, True  # warns of each `Command`
-    try:
-        found = _by_sqlglot(text, lambda: sqlglot.parse(text, read=dialect()))
-    finally:
-        logger.disabled = before
-    return [tree for tree in found if tree is not None]
-
-
-def _by_sqlglot(text: str, work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except SqlglotError as error:
-        place: Any = next(iter(getattr(error, "errors", ())), {})
-        raise UserError(
-            "the text is not valid SQL", sql=_short(text), line=place.get("line"),
-            column=place.get("col"), near=place.get("highlight"),
-            reason=None if place else str(error).partition("\n")[0],
-        ) from None  # fmt: skip
-    except RecursionError:
-        raise UserError("the SQL text is nested too deeply", sql=_short(text)) from None
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _statement(tree: Tree, text: str) -> Statement:
@@ -292,42 +226,14 @@ def _statement(tree: Tree, text: str) -> Statement:
             return _describe(tree)
         case exp.Query() | exp.Values():
             return Query(tree)
+    defined = definition(tree, text)
+    if defined is not None:
+        return defined
     kind = tree.this.upper() if isinstance(tree, exp.Command) else tree.key.upper()
     raise UserError(
-        "the statement is not supported", statement=kind, sql=_short(text),
+        "the statement is not supported", statement=kind, sql=short(text),
         hint=_NOT_SUPPORTED.get(type(tree).__name__, "docs/sql.md lists the statements"),
     )  # fmt: skip
-
-
-def closed(node: Tree, known: frozenset[str] | None = None) -> None:
-    """Raise UserError if a node has an argument that its conversion does not read."""
-    kind = type(node).__name__
-    known = _ARGUMENTS[kind] if known is None else known
-    for argument, value in node.args.items():
-        if argument not in known and value not in (None, False, []):
-            part = value.sql(dialect()) if hasattr(value, "sql") else argument
-            refuse(node, part=part)
-
-
-def refuse(
-    node: Tree, what: str = "a part of the statement is not supported", **facts: Any
-) -> NoReturn:
-    """Raise UserError that names a node."""
-    raise UserError(
-        what, statement=node.key.upper(), **{"sql": _short(node.sql(dialect())), **facts}
-    )
-
-
-def name_of(table: Tree) -> Name:
-    """The name of a table in a statement.  Raises UserError for anything else."""
-    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        refuse(table, "a table is expected here")
-    closed(table)
-    parts = tuple(part.name for part in table.parts)
-    alias = table.args.get("alias")
-    if alias is not None:
-        closed(alias)
-    return Name(parts, alias.name if alias is not None else parts[-1])
 
 
 def _insert(tree: Tree) -> Insert:
@@ -417,27 +323,27 @@ def _merge_clause(node: Tree, target: Name) -> MergeClause:
     closed(node)
     condition, then = node.args.get("condition"), node.args["then"]
     if node.args["matched"]:
-        when = When.MATCHED
+        pair = Pair.MATCHED
     else:
-        when = When.NOT_MATCHED_BY_SOURCE if node.args.get("source") else When.NOT_MATCHED
+        pair = Pair.NOT_MATCHED_BY_SOURCE if node.args.get("source") else Pair.NOT_MATCHED
     if isinstance(then, exp.Var) and then.name.upper() == "DELETE":
-        return _checked(MergeClause(when, Act.DELETE, condition), node)
+        return _checked(MergeClause(pair, Act.DELETE, condition), node)
     if isinstance(then, exp.Update):
         closed(then, frozenset({"expressions"}))
         if any(isinstance(one, exp.Star) for one in then.expressions):
-            return _checked(MergeClause(when, Act.UPDATE, condition), node)
+            return _checked(MergeClause(pair, Act.UPDATE, condition), node)
         values = _assignments(then.expressions, target)
-        return _checked(MergeClause(when, Act.UPDATE, condition, values), node)
+        return _checked(MergeClause(pair, Act.UPDATE, condition, values), node)
     if isinstance(then, exp.Insert):
-        return _checked(MergeClause(when, Act.INSERT, condition, _inserted(then, target)), node)
-    refuse(node)
+        return _checked(MergeClause(pair, Act.INSERT, condition, _inserted(then, target)), node)
+    return refuse(node)
 
 
 def _checked(clause: MergeClause, node: Tree) -> MergeClause:
     is_insert = clause.act is Act.INSERT
-    if is_insert != (clause.when is When.NOT_MATCHED):
-        refuse(node, f"{clause.act.value} is not possible in {clause.when.value}")
-    by_source = clause.when is When.NOT_MATCHED_BY_SOURCE
+    if is_insert != (clause.pair is Pair.NOT_MATCHED):
+        refuse(node, f"{clause.act.value} is not possible in {clause.pair}")
+    by_source = clause.pair is Pair.NOT_MATCHED_BY_SOURCE
     if by_source and clause.act is Act.UPDATE and clause.assignments is None:
         refuse(node, "UPDATE SET * is not possible in WHEN NOT MATCHED BY SOURCE")
     return clause
@@ -454,24 +360,3 @@ def _inserted(then: Tree, target: Name) -> dict[str, Tree] | None:
     if len(names) != len(values) or len(set(names)) < len(names):
         refuse(then, "INSERT of MERGE needs one value for each column")
     return dict(zip(names, values, strict=True))
-
-
-def condition(text: str) -> Tree:
-    """A condition on rows.  Raises UserError for text that is not one."""
-    trees = _trees(text)
-    if len(trees) != 1 or isinstance(trees[0], exp.Query | exp.Command):
-        raise UserError("the text is not a condition", sql=_short(text))
-    return trees[0]
-
-
-def rendered(tree: Tree, to: str) -> str:
-    """A tree as text of an engine's dialect.  Raises UserError for what the engine lacks."""
-    try:
-        return str(tree.sql(to, unsupported_level=ErrorLevel.RAISE, comments=False))
-    except SqlglotError as error:
-        raise UserError(
-            f"the engine does not support a part of the statement: {error}",
-            sql=_short(tree.sql(dialect())),
-        ) from None  # fmt: skip
-    except RecursionError:
-        raise UserError("the SQL text is nested too deeply") from None

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 from sqlglot import exp
 
-from pyhudi.api.found_rows import PLACE, Find, delete_found, upsert_found
+from pyhudi.api.found_rows import PLACE, Find, delete_found, overwrite_partitions, upsert_found
 from pyhudi.errors import UserError
 from pyhudi.records import without_meta
+from pyhudi.sql.ddl import define, path_of
 from pyhudi.sql.descriptions import describe, listed
 from pyhudi.sql.engine import QueryEngine
+from pyhudi.sql.grammar import condition
 from pyhudi.sql.merge import plan as plan_merge
 from pyhudi.sql.names import Names
-from pyhudi.sql.parse import condition
 from pyhudi.sql.procedures import FILTER, PATH, TABLE, as_table, bind
 from pyhudi.sql.relations import Binder, Bound, name_in
 from pyhudi.sql.statements import (
@@ -50,6 +51,20 @@ class Planner:
     names: Names
     insert_operation: str | None = None
 
+    @classmethod
+    def of(
+        cls,
+        engine: Callable[[Mapping[str, Any] | None], QueryEngine],
+        names: Callable[[QueryEngine], Names],
+        options: Mapping[str, Any] | None,
+    ) -> Planner:
+        """The planner of a call.  engine: made with the options of tables.  names: opened by the
+        engine.  options: of the call, with those of statements."""
+        given = dict(options or {})
+        operation = given.pop(INSERT_OPERATION, None)
+        made = engine(given or None)
+        return cls(made, names(made), operation)
+
     def run(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
         """The rows of a query, or the report of a write."""
         binder = Binder(self.names, parameters)
@@ -67,8 +82,10 @@ class Planner:
             case ShowTables():
                 known = {*self.names.tables, *self.names.children()}
                 return self.engine.answer(listed(sorted(known)))
-            case _:
+            case Insert() | Update() | Delete() | Merge():
                 return self._write(statement, binder, dry_run=False)
+            case _:
+                return define(statement, binder, self.engine)
 
     def _call(self, statement: Call, binder: Binder) -> Any:
         positional = list(map(binder.argument, statement.positional))
@@ -146,7 +163,10 @@ class Planner:
                     hint=f"{INSERT_OPERATION} is one of {', '.join(_OPERATIONS)}",
                 )  # fmt: skip
             return getattr(table, operation)(rows, dry_run=dry_run)
-        if table.config.partition_fields and not (is_dynamic and statement.partition is None):
+        if not is_dynamic:
+            path = path_of(table, statement.partition or {}, binder, self.engine)
+            return overwrite_partitions(table, rows, (path,), dry_run=dry_run)
+        if table.config.partition_fields and statement.partition is not None:
             return table.insert_overwrite(rows, dry_run=dry_run)
         return table.insert_overwrite_table(rows, dry_run=dry_run)
 

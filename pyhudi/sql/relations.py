@@ -18,8 +18,8 @@ from pyhudi.api.table import Table
 from pyhudi.errors import UserError
 from pyhudi.near_names import near_names
 from pyhudi.records import META_COLUMNS
+from pyhudi.sql.grammar import closed, refuse
 from pyhudi.sql.names import Names
-from pyhudi.sql.parse import closed, refuse
 from pyhudi.sql.statements import Name, Tree
 
 

@@ -12,7 +12,7 @@ from pyhudi.sql.duckdb_engine import DuckDbEngine
 from pyhudi.sql.names import PROPERTIES_FILE, Named, Names
 from pyhudi.sql.parse import Parsed, parse
 from pyhudi.sql.parse import script as script_lines
-from pyhudi.sql.planner import INSERT_OPERATION, Planner
+from pyhudi.sql.planner import Planner
 from pyhudi.storage.url_resolver import locate
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
@@ -104,10 +104,11 @@ def _planner(
     options: Mapping[str, Any] | None,
     storage_options: Mapping[str, Any] | None,
 ) -> Planner:
-    given = dict(options or {})
-    operation = given.pop(INSERT_OPERATION, None)
-    engine = DuckDbEngine(given or None, storage_options)
-    return Planner(engine, Names(engine.open, tables or {}, folder, storage_options), operation)
+    return Planner.of(
+        lambda given: DuckDbEngine(given, storage_options),
+        lambda engine: Names(engine.open, tables or {}, folder, storage_options),
+        options,
+    )
 
 
 def run(text: str, planner: Planner, parameters: Parameters = None) -> Any:

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
+from pyhudi.write.merge_clauses import Pair
+
 Tree: TypeAlias = Any
 """A tree of sqlglot."""
 
@@ -65,14 +69,6 @@ class Delete:
     where: Tree | None
 
 
-class When(Enum):
-    """The pairs of rows that a clause of MERGE applies to."""
-
-    MATCHED = "WHEN MATCHED"
-    NOT_MATCHED = "WHEN NOT MATCHED"
-    NOT_MATCHED_BY_SOURCE = "WHEN NOT MATCHED BY SOURCE"
-
-
 class Act(Enum):
     """What a clause of MERGE does."""
 
@@ -85,7 +81,7 @@ class Act(Enum):
 class MergeClause:
     """One clause of MERGE.  assignments: column -> value; None: `*`, all columns of the source."""
 
-    when: When
+    pair: Pair
     act: Act
     condition: Tree | None = None
     assignments: Mapping[str, Tree] | None = None
@@ -147,4 +143,143 @@ class ShowTables:
     """SHOW TABLES."""
 
 
-Statement: TypeAlias = Query | Write | Explain | Call | Describe | ShowTables
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of CREATE TABLE or ADD COLUMNS.
+
+    path: the name, after those of the structs that it is a field of.  comments: by dotted path, of
+    the column and its fields.  after: the column or field that it follows; "": it is the first one;
+    None: the last one.  is_required: NOT NULL.
+    """
+
+    path: tuple[str, ...]
+    type: pa.DataType
+    comments: Mapping[str, str] = field(default_factory=dict)
+    after: str | None = None
+    is_required: bool = False
+
+
+PartitionSpec: TypeAlias = Mapping[str, Tree | None]
+"""Columns of PARTITION (...) with their values; None: the value is not stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE TABLE.  properties: of TBLPROPERTIES and OPTIONS.  query: of CREATE TABLE AS SELECT,
+    or None; then columns is empty."""
+
+    target: Name
+    columns: tuple[Column, ...]
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    comment: str | None = None
+    if_not_exists: bool = False
+    query: Tree | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """DROP TABLE."""
+
+    target: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """TRUNCATE TABLE.  partition: the only one to empty."""
+
+    target: Name
+    partition: PartitionSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex:
+    """CREATE INDEX.  using: the kind, in lower case, or None.  options: of the index."""
+
+    name: str
+    target: Name
+    using: str | None
+    columns: tuple[str, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex:
+    """DROP INDEX."""
+
+    name: str
+    target: Name
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshIndex:
+    """REFRESH INDEX."""
+
+    name: str
+    target: Name
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties:
+    """ALTER TABLE SET or UNSET TBLPROPERTIES.  changes: None removes a property.  if_exists:
+    properties to remove may be absent."""
+
+    target: Name
+    changes: Mapping[str, str | None]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """ALTER TABLE ADD PARTITION."""
+
+    target: Name
+    partitions: tuple[PartitionSpec, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions:
+    """ALTER TABLE DROP PARTITION."""
+
+    target: Name
+    partitions: tuple[PartitionSpec, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumns:
+    """ALTER TABLE ADD COLUMNS."""
+
+    target: Name
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """ALTER TABLE ALTER COLUMN.  type, comment: None if the statement does not state it."""
+
+    target: Name
+    path: tuple[str, ...]
+    type: pa.DataType | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """ALTER TABLE RENAME TO."""
+
+    target: Name
+    new: Name
+
+
+Definition: TypeAlias = (
+    CreateTable | DropTable | Truncate | CreateIndex | DropIndex | RefreshIndex | SetProperties
+    | AddPartitions | DropPartitions | AddColumns | ChangeColumn | RenameTable
+)  # fmt: skip
+
+Statement: TypeAlias = Query | Write | Explain | Call | Describe | ShowTables | Definition

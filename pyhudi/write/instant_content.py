@@ -137,7 +137,7 @@ def _starts_empty(context: WriteContext, planned: PlannedWrite, now: Timeline) -
             return True
         case Operation.INSERT_OVERWRITE:
             return set(context.state.listing.partitions()) <= set(planned.replaced.partitions)
-        case Operation.DELETE | Operation.DELETE_PARTITION:
+        case Operation.DELETE | Operation.DELETE_PARTITION | Operation.ALTER_SCHEMA:
             return False
         case _:
             return not len(now.commits) and context.state.archive.is_empty
@@ -153,7 +153,7 @@ def _keys_differ(context: WriteContext, planned: PlannedWrite, files: WrittenFil
 
 def _adds_no_known_key(context: WriteContext, operation: Operation) -> bool:
     """Whether every added key was looked up in the whole table and is added only once."""
-    if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
+    if operation in (Operation.DELETE, Operation.DELETE_PARTITION, Operation.ALTER_SCHEMA):
         return True
     return needs_index_lookup(context, operation) and _one_row_a_key(context, operation)
 

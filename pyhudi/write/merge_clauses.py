@@ -37,6 +37,10 @@ class Pair(Enum):
     NOT_MATCHED = (SOURCE,)
     NOT_MATCHED_BY_SOURCE = (TARGET,)
 
+    def __str__(self) -> str:
+        """As in SQL."""
+        return f"WHEN {self.name.replace('_', ' ')}"
+
 
 class ClauseKind(Enum):
     """What a clause does with a row; the value is its name in errors."""

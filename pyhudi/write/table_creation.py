@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pyhudi.errors import OptionError, SchemaError, UserError
-from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name
+from pyhudi.formats.avro_schema import arrow_to_avro, comments_of, table_record_name, with_docs
 from pyhudi.formats.column_names import check_names
 from pyhudi.formats.nested_fields import type_at
 from pyhudi.index.selection import bucket_rule, index_properties
@@ -34,7 +34,8 @@ _WITHOUT_TEXT: Final = (
 class NewTable:
     """Definition of a new table.
 
-    schema: user columns.  partition_by: columns; for the custom key generator with their types
+    schema: user columns; the metadata of a field may have a comment.
+    partition_by: columns; for the custom key generator with their types
     (`city:SIMPLE`).  options: include the key generator (`request`) and its time formats
     (`keygen`).
     """
@@ -72,13 +73,14 @@ def config_of(table: NewTable) -> TableConfig:
     if table.functions is None:
         _check_keyable(schema, (*table.record_key, *keys.partition_fields))
     record_name, namespace = table_record_name(table.name)
+    text = arrow_to_avro(schema, name=record_name, namespace=namespace)
     config = new_table_properties(
         name=table.name,
         table_type=table.table_type,
         record_key=table.record_key,
         partition_by=keys.partition_fields,
         ordering=choice.ordering,
-        create_schema=arrow_to_avro(schema, name=record_name, namespace=namespace),
+        create_schema=with_docs(text, comments_of(table.schema)),
         merge_properties=choice.properties,
         hive_style=bool(options.table.hive_style),
         url_encoded=bool(options.table.url_encoded),

@@ -36,6 +36,7 @@ from pyhudi.write.overwrite import (
 from pyhudi.write.placement.assignment import Assignment, Mode
 from pyhudi.write.placement.index_lookup import WriteIndex
 from pyhudi.write.placement.tagging import ShardTags
+from pyhudi.write.schema_changes import SchemaChange
 
 
 class Operation(Enum):
@@ -48,6 +49,7 @@ class Operation(Enum):
     INSERT_OVERWRITE = "INSERT_OVERWRITE"
     INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
     DELETE_PARTITION = "DELETE_PARTITION"
+    ALTER_SCHEMA = "ALTER_SCHEMA"
 
     @property
     def queries_index(self) -> bool:
@@ -65,7 +67,11 @@ class Operation(Enum):
     @property
     def brings_rows(self) -> bool:
         """Whether the batch has rows with the table's schema."""
-        return self not in (Operation.DELETE, Operation.DELETE_PARTITION)
+        return self not in (
+            Operation.DELETE,
+            Operation.DELETE_PARTITION,
+            Operation.ALTER_SCHEMA,
+        )
 
     @property
     def fills_files(self) -> bool:
@@ -187,6 +193,7 @@ class WriteRequest:
     finds: Callable[[TableState], Rows] | None = None  # rows found in the planned state
     merge: ConditionalMerge | None = None  # the rows are what its clauses write
     advance: SourceAdvance | None = None  # of the source that the rows come from
+    changes: tuple[SchemaChange, ...] = ()  # of columns, for ALTER_SCHEMA
 
 
 def looks_up_known_keys(context: WriteContext, operation: Operation) -> bool:

@@ -16,7 +16,7 @@ from sqlglot import exp, parse_one
 
 import pyhudi
 from pyhudi.sql.duckdb_functions import BY_NAME, CHANGED, SAME
-from pyhudi.sql.parse import dialect
+from pyhudi.sql.grammar import dialect
 
 ROWS = pa.table({
     "k": ["r1", "r2", "r3", "r4"],

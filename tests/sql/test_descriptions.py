@@ -42,7 +42,7 @@ def test_describe_lists_columns_and_partition_columns(tmp_path: Path) -> None:
     columns = [
         ("id", "string", None), ("n", "bigint", None), ("tags", "array<string>", None),
         ("city", "string", None), ("# Partition Information", "", None),
-        ("# col_name", "data_type", None), ("city", "string", None),
+        ("# col_name", "data_type", "comment"), ("city", "string", None),
     ]  # fmt: skip
     assert rows(table, "describe trips") == rows(table, "desc table trips") == columns
     more = rows(table, "describe extended trips")

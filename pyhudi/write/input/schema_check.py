@@ -7,7 +7,7 @@ diff.  docs/schema_evolution.md lists the result for every pair of types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,15 +39,17 @@ class FittedSchema:
     """The table's schema after the write (`table`).
 
     added: new columns and nested fields; widened: those whose type changes; as dotted paths.
+    comments: other comments, by dotted path; "" removes one.
     """
 
     table: pa.Schema
     added: tuple[str, ...] = ()
     widened: tuple[str, ...] = ()
+    comments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_changed(self) -> bool:
-        return bool(self.added or self.widened)
+        return bool(self.added or self.widened or self.comments)
 
 
 @dataclass(frozen=True, slots=True)

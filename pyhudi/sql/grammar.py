@@ -1,0 +1,152 @@
+"""The grammar of SQL: sqlglot in Spark's dialect, and nodes of its trees that are read closed.
+
+A conversion of a node lists the arguments that it reads; a node with any other one is rejected, as
+another version of sqlglot may express a part of the text by it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, NoReturn
+
+import sqlglot
+from sqlglot import Dialect, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from pyhudi.errors import UserError
+from pyhudi.sql.statements import Name, Tree
+
+_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
+    "Insert": frozenset({"this", "expression", "overwrite", "by_name"}),
+    "Update": frozenset({"this", "expressions", "where"}),
+    "Delete": frozenset({"this", "where"}),
+    "Merge": frozenset({"this", "using", "on", "whens"}),
+    "When": frozenset({"matched", "source", "condition", "then"}),
+    "Table": frozenset({"this", "db", "catalog", "alias", "partition"}),
+    "Partition": frozenset({"expressions"}),
+    "TableAlias": frozenset({"this"}),
+}
+"""The arguments of nodes of statements that are read here."""
+_SPARK_TYPES: Final = frozenset({
+    "BIGINT", "BINARY", "BOOLEAN", "BYTE", "CHAR", "CHARACTER", "DATE", "DEC", "DECIMAL", "DOUBLE",
+    "FLOAT", "INT", "INTEGER", "LONG", "NUMERIC", "REAL", "SHORT", "SMALLINT", "STRING",
+    "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TINYINT", "VARCHAR",
+})  # fmt: skip
+"""Names of Spark's types of values, of which sqlglot knows more."""
+
+
+@cache
+def dialect() -> type[Dialect]:
+    """Spark's SQL, in which a quote is also written by doubling it, as in standard SQL.
+
+    Names of types that Spark lacks are no keywords: `int8` is one byte or eight, as one likes.
+    """
+    known = Spark.Tokenizer.KEYWORDS
+    of_spark = {known[name] for name in _SPARK_TYPES if name in known}
+
+    class HudiSql(Spark):
+        class Tokenizer(Spark.Tokenizer):
+            STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012
+            KEYWORDS = {  # noqa: RUF012
+                name: token
+                for name, token in known.items()
+                if token not in of_spark or name in _SPARK_TYPES
+            }
+
+        # as in Spark 4: a cast that fails is an error
+        Parser: Any = type("Parser", (Spark.Parser,), {"STRICT_CAST": True})
+
+    return HudiSql
+
+
+def tokens_of(text: str) -> list[Any]:
+    found: list[Any] = _by_sqlglot(text, lambda: list(sqlglot.tokenize(text, read=dialect())))
+    return found
+
+
+def trees_of(text: str) -> list[Tree]:
+    logger = logging.getLogger("sqlglot")
+    before, logger.disabled = logger.disabled, True  # warns of each `Command`
+    try:
+        found = _by_sqlglot(text, lambda: sqlglot.parse(text, read=dialect()))
+    finally:
+        logger.disabled = before
+    return [tree for tree in found if tree is not None]
+
+
+def _by_sqlglot(text: str, work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except SqlglotError as error:
+        place: Any = next(iter(getattr(error, "errors", ())), {})
+        raise UserError(
+            "the text is not valid SQL", sql=short(text), line=place.get("line"),
+            column=place.get("col"), near=place.get("highlight"),
+            reason=None if place else str(error).partition("\n")[0],
+        ) from None  # fmt: skip
+    except RecursionError:
+        raise UserError("the SQL text is nested too deeply", sql=short(text)) from None
+
+
+def after_first(text: str) -> str:
+    """The text after its first word."""
+    return text[tokens_of(text)[0].end + 1 :]
+
+
+def short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def closed(node: Tree, known: frozenset[str] | None = None) -> None:
+    """Raise UserError if a node has an argument that its conversion does not read."""
+    kind = type(node).__name__
+    known = _ARGUMENTS[kind] if known is None else known
+    for argument, value in node.args.items():
+        if argument not in known and value not in (None, False, []):
+            part = value.sql(dialect()) if hasattr(value, "sql") else argument
+            refuse(node, part=part)
+
+
+def refuse(
+    node: Tree, what: str = "a part of the statement is not supported", **facts: Any
+) -> NoReturn:
+    """Raise UserError that names a node."""
+    raise UserError(
+        what, statement=node.key.upper(), **{"sql": short(node.sql(dialect())), **facts}
+    )
+
+
+def name_of(table: Tree) -> Name:
+    """The name of a table in a statement.  Raises UserError for anything else."""
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        refuse(table, "a table is expected here")
+    closed(table)
+    parts = tuple(part.name for part in table.parts)
+    alias = table.args.get("alias")
+    if alias is not None:
+        closed(alias)
+    return Name(parts, alias.name if alias is not None else parts[-1])
+
+
+def condition(text: str) -> Tree:
+    """A condition on rows.  Raises UserError for text that is not one."""
+    trees = trees_of(text)
+    if len(trees) != 1 or isinstance(trees[0], exp.Query | exp.Command):
+        raise UserError("the text is not a condition", sql=short(text))
+    return trees[0]
+
+
+def rendered(tree: Tree, to: str) -> str:
+    """A tree as text of an engine's dialect.  Raises UserError for what the engine lacks."""
+    try:
+        return str(tree.sql(to, unsupported_level=ErrorLevel.RAISE, comments=False))
+    except SqlglotError as error:
+        raise UserError(
+            f"the engine does not support a part of the statement: {error}",
+            sql=short(tree.sql(dialect())),
+        ) from None  # fmt: skip
+    except RecursionError:
+        raise UserError("the SQL text is nested too deeply") from None
