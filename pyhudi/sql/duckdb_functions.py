@@ -3,13 +3,15 @@
 A function that is not listed is rejected with an error that names it, as DuckDB may have another
 one of that name.
 What DuckDB computes in another way is replaced: casts to integers cut the fraction instead of
-rounding, `like` has an escape character, days of the week are numbered from Sunday as 1.  Casts
-fail for text that does not fit, as in Spark 4; `try_cast` gives null.  tests/spark compares every
-function of the list with Spark.
+rounding, `like` has an escape character, days of the week are numbered from Sunday as 1, a date
+that is moved by days stays a date, the logarithm of zero is null.  Casts fail for text that does
+not fit, as in Spark 4; `try_cast` gives null.  tests/spark compares every function of the list
+with Spark.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
@@ -20,21 +22,19 @@ from pyhudi.near_names import near_names
 from pyhudi.sql.statements import Tree
 
 SAME: Final = frozenset({
-    "Abs", "Ceil", "Floor", "Sign", "Sqrt", "Exp", "Ln", "Log", "Pow", "Greatest", "Least",
-    "Coalesce", "Nvl2", "Nullif", "If", "Case", "Concat", "ConcatWs", "Upper", "Lower", "Length",
-    "Trim", "Pad", "Repeat", "Reverse", "Replace", "Translate", "Left", "Right", "StrPosition",
-    "Ascii", "Chr", "StartsWith", "EndsWith", "Contains", "RegexpSplit", "RegexpReplace",
-    "RegexpExtract", "RegexpLike", "MD5", "SHA", "SHA2", "Hex", "Levenshtein", "Space", "Year",
-    "Month", "Day", "DayOfMonth", "DayOfYear", "WeekOfYear", "Quarter", "Hour", "Minute",
-    "Second", "DateDiff", "AddMonths", "LastDay", "Extract", "TimestampTrunc", "CurrentDate",
-    "CurrentTimestamp", "UnixDate", "Count", "CountIf", "Avg", "Min", "Max", "First", "Last",
-    "AnyValue", "ArrayAgg", "ArrayUniqueAgg", "Stddev", "StddevSamp", "StddevPop", "Variance",
-    "VariancePop", "Corr", "CovarPop", "CovarSamp", "Median", "LogicalAnd", "LogicalOr", "ArgMax",
-    "ArgMin", "ApproxDistinct", "Sum", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile",
-    "FirstValue", "LastValue", "PercentRank", "CumeDist", "NthValue", "Array", "ArrayContains",
-    "ArrayMax", "ArrayMin", "Explode", "GenerateSeries", "Transform", "ArrayFilter", "Struct",
-    "VarMap", "MapKeys", "Bracket", "ArraySize", "ArraySort", "Initcap", "TimeStrToTime", "And",
-    "Or", "Not", "Round", "Between",
+    "Abs", "Sqrt", "Exp", "Pow", "Greatest", "Least", "Coalesce", "Nvl2", "Nullif", "If",
+    "Case", "Upper", "Lower", "Length", "Trim", "Pad", "Repeat", "Reverse", "Replace",
+    "Translate", "Ascii", "StartsWith", "EndsWith", "Contains", "RegexpSplit", "RegexpExtract",
+    "RegexpLike", "MD5", "SHA", "SHA2", "Hex", "Levenshtein", "Space", "Year", "Month", "Day",
+    "DayOfMonth", "DayOfYear", "WeekOfYear", "Quarter", "Hour", "Minute", "Second", "DateDiff",
+    "LastDay", "TimestampTrunc", "CurrentDate", "CurrentTimestamp", "UnixDate", "Count",
+    "CountIf", "Avg", "Min", "Max", "First", "Last", "AnyValue", "ArrayAgg", "ArrayUniqueAgg",
+    "Stddev", "StddevSamp", "StddevPop", "Variance", "VariancePop", "Corr", "CovarPop",
+    "CovarSamp", "Median", "LogicalAnd", "LogicalOr", "ArgMax", "ArgMin", "ApproxDistinct",
+    "Sum", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile", "FirstValue", "LastValue",
+    "PercentRank", "CumeDist", "NthValue", "Array", "ArrayMax", "ArrayMin", "Explode",
+    "Transform", "ArrayFilter", "Struct", "VarMap", "MapKeys", "Bracket", "ArraySize",
+    "ArraySort", "Initcap", "TimeStrToTime", "And", "Or", "Not", "Round", "Between",
 })  # fmt: skip
 """Nodes of sqlglot whose text for DuckDB gives Spark's result."""
 _INTEGERS: Final = (
@@ -42,6 +42,10 @@ _INTEGERS: Final = (
 )  # fmt: skip
 WHOLE: Final = "__pyhudi_whole"
 TEXT: Final = "__pyhudi_text"
+_UNWRITTEN: Final = """typeof(x) in ('DOUBLE', 'FLOAT') and x is not null
+          and not (try_cast(x as double) = 0
+            or abs(try_cast(x as double)) between 0.001 and 9999999)"""
+"""Whether Spark writes a number in another form than DuckDB."""
 MACROS: Final = (
     f"""
     create macro {WHOLE}(x) as case
@@ -63,9 +67,10 @@ MACROS: Final = (
     create macro {TEXT}(x) as case
       when typeof(x) = 'TIMESTAMP WITH TIME ZONE'
         then regexp_replace(cast(x as varchar), '\\+00$', '')
-      when typeof(x) in ('DOUBLE', 'FLOAT') and x is not null
-          and not (try_cast(x as double) = 0
-            or abs(try_cast(x as double)) between 0.001 and 9999999)
+      when isnan(try_cast(x as double)) and typeof(x) in ('DOUBLE', 'FLOAT') then 'NaN'
+      when isinf(try_cast(x as double)) and typeof(x) in ('DOUBLE', 'FLOAT')
+        then if(try_cast(x as double) > 0, 'Infinity', '-Infinity')
+      when {_UNWRITTEN}
         then error('Spark writes this number in another form; cast it to decimal first: '
           || cast(x as varchar))
       when starts_with(typeof(x), 'STRUCT') or starts_with(typeof(x), 'MAP')
@@ -73,6 +78,41 @@ MACROS: Final = (
         then error('the type is not cast to text on one machine: ' || typeof(x))
       else cast(x as varchar) end
     """,
+    f"""
+    create macro __pyhudi_part(x) as case
+      when {_UNWRITTEN}
+          or typeof(x) in ('TIMESTAMP WITH TIME ZONE', 'BLOB') and x is not null
+        then error('cast this value to a string before it is joined to texts: '
+          || cast(x as varchar))
+      else x end
+    """,
+    """
+    create macro __pyhudi_remainder(x, y) as case
+      when y = 0 and x is not null then error('Division by zero in a remainder')
+      else x % y end
+    """,
+    "create macro __pyhudi_floor(x bigint) as x, (x hugeint) as x, (x) as floor(x)",
+    "create macro __pyhudi_ceil(x bigint) as x, (x hugeint) as x, (x) as ceil(x)",
+    "create macro __pyhudi_sign(x) as if(isnan(cast(x as double)), cast(x as double), sign(x))",
+    "create macro __pyhudi_ln(x) as case when x > 0 then ln(x) end",
+    "create macro __pyhudi_log(b, x) as case when b > 0 and x > 0 then log(b, x) end",
+    "create macro __pyhudi_left(s, n) as if(n < 0 and s is not null, '', left(s, n))",
+    "create macro __pyhudi_right(s, n) as if(n < 0 and s is not null, '', right(s, n))",
+    """
+    create macro __pyhudi_locate(part, s, start) as case
+      when start < 1 then strpos(s, part) * 0
+      when strpos(substring(s, start), part) = 0 then 0
+      else strpos(substring(s, start), part) + start - 1 end
+    """,
+    "create macro __pyhudi_chr(n) as if(n < 0, '', chr(cast(n % 256 as integer)))",
+    """
+    create macro __pyhudi_contains(list, x) as case
+      when list is null or x is null then null
+      when list_contains(list, x) then true
+      when list_aggregate(list, 'count') < len(list) then null
+      else false end
+    """,
+    "create macro __pyhudi_moved(x date, i) as cast(x + i as date), (x, i) as x + i",
 )
 """Functions that a connection needs."""
 
@@ -83,14 +123,19 @@ def for_duckdb(tree: Tree) -> Tree:
     holder = exp.Paren(this=tree.copy())
     for node in reversed(list(holder.walk())):  # what is inside comes first
         change = CHANGED.get(type(node).__name__)
+        if isinstance(node, exp.Lateral) and node.args.get("outer"):
+            raise UserError(
+                "lateral view outer is not supported on one machine",
+                hint="join the rows with those of a lateral view",
+            )
         if isinstance(node, exp.Anonymous):
             change = BY_NAME.get(node.name.lower())
             if change is None:
                 _refuse(node, node.name)
         elif change is None and isinstance(node, exp.Func) and not _is_same(node):
             _refuse(node, node.sql_name())
-        if change is not None:
-            node.replace(change(node))
+        if change is not None and (changed := change(node)) is not node:
+            node.replace(changed)
     return holder.this
 
 
@@ -117,7 +162,7 @@ def _cast(node: Tree) -> Tree:
     if to.this in _INTEGERS:
         whole = _call(f"{WHOLE}{strict}", node.this.copy())
         return type(node)(this=whole, to=to.copy())
-    if to.this in (exp.DType.TEXT, exp.DType.VARCHAR) and not isinstance(node.this, exp.Literal):
+    if to.this in (exp.DType.TEXT, exp.DType.VARCHAR) and not node.this.is_string:
         return _call(TEXT, node.this.copy())
     return node.copy()
 
@@ -128,6 +173,94 @@ def _like(node: Tree) -> Tree:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
+def _macro(name: str) -> Callable[[Tree], Tree]:
+    """A change of a function of one argument, or of two, to a macro of this name."""
+
+    def change(node: Tree) -> Tree:
+        more = node.args.get("expression")
+        return _call(f"__pyhudi_{name}", node.this.copy(), *([more.copy()] if more else []))
+
+    return change
+
+
+def _rounded(name: str) -> Callable[[Tree], Tree]:
+    """Floor or ceil: integers stay as they are, where DuckDB makes doubles of them."""
+    change = _macro(name)
+    return lambda node: node if node.args.get("decimals") else change(node)
+
+
+def _joined(node: Tree) -> Tree:
+    """Texts that are joined: other values become the texts that Spark writes, or are refused."""
+    for part in node.expressions or [node.this, node.expression]:
+        if not isinstance(part, exp.Literal | exp.DPipe):
+            part.replace(_call("__pyhudi_part", part.copy()))
+    return node
+
+
+def _located(node: Tree) -> Tree:
+    start = node.args.get("position")
+    if start is None:
+        return node
+    return _call("__pyhudi_locate", node.args["substr"].copy(), node.this.copy(), start.copy())
+
+
+def _character(node: Tree) -> Tree:
+    return _call("__pyhudi_chr", *(each.copy() for each in node.expressions))
+
+
+def _series(node: Tree) -> Tree:
+    """Without a step, a series goes down to an end that is less than its start."""
+    changed = node.copy()
+    if node.args.get("step") is None:
+        start, end = node.args["start"].copy(), node.args["end"].copy()
+        one = exp.Literal.number(1)
+        up = exp.If(this=exp.LTE(this=start, expression=end), true=one)
+        changed.set("step", exp.Case(ifs=[up], default=exp.Neg(this=one.copy())))
+    return changed
+
+
+def _replaced(node: Tree) -> Tree:
+    """Groups of a match in its replacement: `$1` for Spark, `\\1` for DuckDB."""
+    given = node.args.get("replacement")
+    if not isinstance(given, exp.Literal) or not _REPLACEMENT.fullmatch(given.name):
+        raise UserError(
+            "regexp_replace needs a constant replacement on one machine", given=str(given),
+            hint="a text in which $0 to $9 are groups, and \\ precedes $ and \\ as characters",
+        )  # fmt: skip
+    changed = node.copy()
+    changed.set("replacement", exp.Literal.string(_REPLACED.sub(_group, given.name)))
+    return changed
+
+
+def _group(match: re.Match[str]) -> str:
+    text = match[0]
+    if text[0] == "$":
+        return f"\\{text[1]}"
+    return "\\\\" if text[1] == "\\" else text[1]
+
+
+def _extracted(node: Tree) -> Tree:
+    """Parts of a time: days of the week are counted from 1, seconds have a fraction."""
+    name, of = node.this.name.upper(), node.expression
+    if name in ("DOW", "DAYOFWEEK"):
+        return _plus_one(node)
+    if name in ("SECOND", "SECONDS"):
+        parts = exp.Extract(this=exp.var("MICROSECONDS"), expression=of.copy())
+        ratio = exp.Div(this=parts, expression=exp.Literal.number("1000000.0"))
+        return exp.Cast(this=ratio, to=exp.DataType.build("decimal(8, 6)"))
+    return node
+
+
+def _moved(node: Tree) -> Tree:
+    """A date that is moved by days, months or years stays a date."""
+    moves = [each for each in (node.this, node.expression) if isinstance(each, exp.Interval)]
+    if len(moves) != 1 or moves[0].text("unit").upper().rstrip("S") not in _OF_DATES:
+        return node
+    move = exp.Neg(this=moves[0].copy()) if isinstance(node, exp.Sub) else moves[0].copy()
+    of = node.expression if moves[0] is node.this else node.this
+    return _call("__pyhudi_moved", of.copy(), move)
+
+
 def _substring(node: Tree) -> Tree:
     """Position 0 is 1; from the end, a position before the start counts the missing characters."""
     text, start, length = node.this, node.args["start"], node.args.get("length")
@@ -136,6 +269,8 @@ def _substring(node: Tree) -> Tree:
         raise UserError("substring needs a constant position on one machine", given=str(start))
     if start.name == "0":
         start = exp.Literal.number(1)
+    if isinstance(length, exp.Neg):
+        length = exp.Literal.number(0)
     return exp.Substring(this=text.copy(), start=start.copy(), length=length and length.copy())
 
 
@@ -154,8 +289,10 @@ def _formatted(node: Tree) -> Tree:
 
 
 def _to_date(node: Tree) -> Tree:
-    plain = node.args.get("format") is None
-    return _as_date(node.this if plain else _formatted(node))
+    if node.args.get("format") is None:
+        return _as_date(node.this)
+    given = _formatted(node).args["format"].name.replace("strict", "")
+    return _as_date(_call("strptime", node.this.copy(), exp.Literal.string(given)))
 
 
 def _date_trunc(node: Tree) -> Tree:
@@ -196,9 +333,7 @@ def _pmod(node: Tree) -> Tree:
     number, by = node.expressions
 
     def rest(of: Tree) -> Tree:
-        return exp.Paren(
-            this=exp.Mod(this=exp.Paren(this=of.copy()), expression=exp.Paren(this=by.copy()))
-        )
+        return _call("__pyhudi_remainder", of.copy(), by.copy())
 
     is_negative = exp.LT(this=rest(number), expression=exp.Literal.number(0))
     raised = rest(exp.Add(this=rest(number), expression=exp.Paren(this=by.copy())))
@@ -223,11 +358,19 @@ _UNITS: Final = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
     "mon": "month", "mm": "month", "week": "week",
 }  # fmt: skip
+_OF_DATES: Final = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
+_REPLACED: Final = re.compile(r"\\.|\$\d", re.DOTALL)
+_REPLACEMENT: Final = re.compile(r"(?:[^$\\]|\\.|\$\d(?!\d))*", re.DOTALL)
 CHANGED: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "Cast": _cast, "TryCast": _cast, "Like": _like, "ILike": _like, "Substring": _substring,
     "DayOfWeek": _plus_one, "TsOrDsAdd": _as_date, "TsOrDsToDate": _to_date,
     "TimeToStr": _formatted, "DateTrunc": _date_trunc, "IsNan": _is_nan,
-    "MonthsBetween": _months_between,
+    "MonthsBetween": _months_between, "Floor": _rounded("floor"), "Ceil": _rounded("ceil"),
+    "Sign": _macro("sign"), "Ln": _macro("ln"), "Log": _macro("log"), "Mod": _macro("remainder"),
+    "Left": _macro("left"), "Right": _macro("right"), "StrPosition": _located, "Chr": _character,
+    "Concat": _joined, "ConcatWs": _joined, "DPipe": _joined, "RegexpReplace": _replaced,
+    "Extract": _extracted, "AddMonths": _as_date, "Add": _moved, "Sub": _moved,
+    "ArrayContains": _macro("contains"), "GenerateSeries": _series,
 }  # fmt: skip
 BY_NAME: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "weekday": _weekday, "isnull": _is_null, "isnotnull": _is_not_null, "pmod": _pmod,

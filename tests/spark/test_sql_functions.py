@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -35,6 +36,34 @@ ROWS = pa.table({
     "b": [True, False, None, True],
 })  # fmt: skip
 
+EDGES = pa.table({
+    "k": ["r1", "r2", "r3", "r4", "r5", "r6", "r7"],
+    "n": pa.array([0, None, -1, 2**63 - 1, -(2**63), 2**53 + 1, 97], pa.int64()),
+    "i": pa.array([0, None, -1, 2**31 - 1, -(2**31), 3, 1], pa.int32()),
+    "d": [0.0, None, -0.0, float("nan"), float("inf"), float("-inf"), -2.5],
+    "s": ["", None, " ", "\U0001f600b\u00e9", "a%b", "a\\b", "ba"],
+    "tags": [[None], None, [], ["b", "a"], ["b", None], [""], ["x"]],
+    "nums": [[None], None, [], [3, 1], [3, None, 1], [0, None], [2]],
+    "ts": pa.array(
+        [datetime(1970, 1, 1, tzinfo=UTC), None,
+         datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+         datetime(1900, 1, 1, 0, 0, 0, 1, tzinfo=UTC), datetime(2024, 3, 31, 1, tzinfo=UTC),
+         datetime(2024, 2, 29, 12, 30, 15, 500000, tzinfo=UTC), datetime(2000, 1, 2, tzinfo=UTC)],
+        pa.timestamp("us", "UTC"),
+    ),
+    "dt": pa.array(
+        [date(1970, 1, 1), None, date(1969, 12, 31), date(1900, 1, 1), date(2024, 3, 31),
+         date(2024, 2, 29), date(2000, 1, 2)]
+    ),
+    "dec": pa.array(
+        [Decimal(text) if text else None
+         for text in ("0.00", "", "-0.01", "99999999.99", "-2.55", "0.50", "1.50")],
+        pa.decimal128(10, 2),
+    ),
+    "b": [True, None, False, True, False, None, True],
+})  # fmt: skip
+"""Values at which functions of engines differ."""
+
 LIST = Path(__file__).with_name("sql_functions.txt").read_text("utf-8")
 
 
@@ -44,10 +73,17 @@ def expressions(form: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("functions") / "t"
-    pyhudi.create_table(place, ROWS.schema, record_key="k").bulk_insert(ROWS)
-    return place
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    found = {}
+    for name, rows in (("plain", ROWS), ("edges", EDGES)):
+        found[name] = tmp_path_factory.mktemp("functions") / name
+        pyhudi.create_table(found[name], rows.schema, record_key="k").bulk_insert(rows)
+    return found
+
+
+@pytest.fixture(scope="module")
+def path(paths: dict[str, Path]) -> Path:
+    return paths["plain"]
 
 
 def plain(value: Any) -> Any:
@@ -57,12 +93,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
-        return float(f"{value:.12g}") if isinstance(value, float) else value
+        found = float(f"{value:.12g}") if isinstance(value, float) else value
+        return "nan" if math.isnan(found) else found
     if isinstance(value, datetime):
         value = value if value.tzinfo else value.replace(tzinfo=UTC)
         return value.astimezone(UTC).isoformat()
     if isinstance(value, date):
-        return f"{value.isoformat()}T00:00:00+00:00"
+        return value.isoformat()
     if isinstance(value, dict):
         return [plain(each) for each in value.values()]
     if isinstance(value, list | tuple):
@@ -98,10 +135,12 @@ def in_utc(spark: Any) -> Iterator[Any]:
     spark.conf.set("spark.sql.session.timeZone", before)
 
 
-@pytest.mark.parametrize("form", ["rows", "all", "windows"])
-def test_functions_give_what_spark_gives(in_utc: Any, path: Path, form: str) -> None:
+@pytest.mark.parametrize("form", ["rows", "all", "windows", "edges"])
+def test_functions_give_what_spark_gives(in_utc: Any, paths: dict[str, Path], form: str) -> None:
+    path = paths["edges" if form == "edges" else "plain"]
     stored = in_utc.read.format("parquet").load(str(path))
-    stored.selectExpr(*ROWS.column_names).createOrReplaceTempView("t")
+    names = (EDGES if form == "edges" else ROWS).column_names
+    stored.selectExpr(*names).createOrReplaceTempView("t")
 
     def by_pyhudi(text: str) -> list[Any]:
         return pyhudi.sql(text, tables={"t": path}).to_pylist()  # type: ignore[no-any-return]
@@ -119,7 +158,7 @@ def test_functions_give_what_spark_gives(in_utc: Any, path: Path, form: str) -> 
 
 def test_each_listed_function_is_compared_with_spark() -> None:
     compared: set[str] = set()
-    for each in (one for form in ("rows", "all", "windows") for one in expressions(form)):
+    for each in (one for form in ("rows", "all", "windows", "edges") for one in expressions(form)):
         for node in parse_one(f"select {each}", read=dialect()).walk():
             is_named = isinstance(node, exp.Anonymous)
             compared.add(node.name.lower() if is_named else type(node).__name__)
@@ -138,6 +177,13 @@ def test_other_functions_are_refused_by_name(path: Path) -> None:
         "trunc(dt, 'century')": "century",
         "read_text('x')": "read_text",
         "getenv('HOME')": "getenv",
+        "regexp_replace(s, 'a', '$12')": "constant replacement",
+        "regexp_replace(s, 'a', s)": "constant replacement",
+        "concat(s, d * 1e9)": "cast this value",
+        "s || ts": "cast this value",
+        "to_date('29.02.2024', 'yyyy-MM-dd')": "the query failed",
+        "d % 0": "Division by zero",
+        "1 as x from t lateral view outer explode(tags) as e union all select 1": "outer",
     }
     for text, name in refused.items():
         with pytest.raises(pyhudi.UserError, match=f"(?i){name}"):
