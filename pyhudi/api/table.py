@@ -43,6 +43,7 @@ from pyhudi.health.doctor import examine
 from pyhudi.health.findings import Diagnosis
 from pyhudi.health.repair import RepairReport, execute_repair
 from pyhudi.keygen.generators import KeyRule, PythonKeys
+from pyhudi.keygen.key_generator_config import may_have_names
 from pyhudi.keygen.key_values import key_texts, one_key_text
 from pyhudi.keygen.new_table_keys import PartitionBy, partitioned
 from pyhudi.keygen.table_key_rule import rule_of
@@ -457,7 +458,8 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         """Location of each key: [record_key, partition_path, file_id, instant_time, found], one
         row per key in the given order.
 
-        keys: one or several.  A string is a record key as stored; other values are values of the
+        keys: one or several.  A string is a record key as stored, or, where keys are `id:value`
+        and it does not begin with `id:`, the value; other values are values of the
         key column, formatted by the table's key generator; tuples and dicts have a value for each
         key column, as does a table of these columns.  where: instead of keys, the rows to locate;
         uses secondary indexes like `scan`.  Raises IndexNotReadyError without an index that stores
@@ -509,6 +511,7 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
             "fields": state.config.record_key_fields,
             "schema": state.schema(),
             "rule": lambda: self.key_rule(with_paths=False),
+            "may_have_names": may_have_names(state.config),
         }
 
     @property

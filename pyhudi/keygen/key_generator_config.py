@@ -73,6 +73,12 @@ def is_encoding_open(config: TableConfig) -> bool:
     return config.key_generator is KeyGeneratorKind.COMPLEX and len(config.record_key_fields) == 1
 
 
+def may_have_names(config: TableConfig) -> bool:
+    """Whether record keys of one column can be `name:value`."""
+    composite = (KeyGeneratorKind.COMPLEX, KeyGeneratorKind.GLOBAL_DELETE)
+    return config.key_generator in composite and len(config.record_key_fields) == 1
+
+
 def timestamp_properties(settings: TimestampSettings) -> dict[str, str]:
     """Settings of the timestamp key generator as table properties."""
     return {

@@ -1,7 +1,8 @@
 """Conversion of keys passed by a caller to record keys as the table stores them.
 
 ```
-str, bytes                  a record key as it is stored; one value, not its characters
+str, bytes                  a record key as it is stored; one value, not its characters.  Where keys
+                            are `id:value`, a text that does not begin with `id:` is the value
 number, date, decimal ...   a value of the only key column, formatted as the key generator does
 tuple                       a value for each key column, in their order
 dict                        a value for each key column, by name
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UserError
@@ -29,12 +31,18 @@ _FAILURES: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def key_texts(
-    keys: Any, *, fields: tuple[str, ...], schema: pa.Schema, rule: Callable[[], KeyRule]
+    keys: Any,
+    *,
+    fields: tuple[str, ...],
+    schema: pa.Schema,
+    rule: Callable[[], KeyRule],
+    may_have_names: bool = False,
 ) -> pa.Array:
     """Record keys as strings, in input order; nulls remain null.
 
     fields: the table's key columns.  schema: the table's.  rule: called only where values have to
-    be formatted.  Raises UserError for keys that do not match the key columns.
+    be formatted.  may_have_names: whether keys of one column can be `name:value`.
+    Raises UserError for keys that do not match the key columns.
     """
     definition = _KeyColumns(fields, schema, rule)
     if _is_table(keys):
@@ -45,7 +53,8 @@ def key_texts(
     if pt.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pt.is_null(column.type) or _is_text(column.type):
-        return _stored(column)
+        texts = _stored(column)
+        return _with_name(texts, definition) if may_have_names else texts
     if pt.is_struct(column.type):
         return _of_table(pa.Table.from_struct_array(column), definition)
     return _formatted({_only(definition): column}, definition)
@@ -92,6 +101,16 @@ def _stored(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     except pa.ArrowException as error:
         raise UserError("a record key is not UTF-8 text") from error
+
+
+def _with_name(texts: pa.Array, definition: _KeyColumns) -> pa.Array:
+    """Record keys, with the name of the key column where stored keys have it and a text lacks it:
+    no stored key equals such a text, which is the column's value."""
+    prefix = f"{definition.fields[0]}:"
+    named = pc.starts_with(texts, prefix)
+    if pc.all(named, min_count=0).as_py() or not definition.rule().composite:
+        return texts
+    return pc.if_else(named, texts, pc.binary_join_element_wise(prefix, texts, ""))
 
 
 def _column(keys: Any, definition: _KeyColumns) -> pa.Array:

@@ -147,6 +147,29 @@ def test_composite_keys_are_tuples_dicts_or_tables() -> None:
         assert left(table) == [2]
 
 
+@pytest.mark.parametrize("bare", ["true", "false"])
+@pytest.mark.parametrize("index", ["record", "bloom"])
+def test_the_value_of_the_only_column_is_a_key_of_a_complex_key_generator(
+    index: str, bare: str
+) -> None:
+    schema = pa.schema([("id", pa.string()), ("p", pa.string()), ("q", pa.string())])
+    options = {"hoodie.write.complex.keygen.new.encoding": bare}
+    rows = pa.table({"id": ["a", "b", "id:c"], "p": ["x", "x", "y"], "q": ["1", "2", "2"]}, schema)
+    table = made(schema, "id", partition_by=["p", "q"], index=index, options=options)
+    assert table.delete(keys="a").missing_keys == 1
+    stored = "" if bare == "true" else "id:"
+    for form in ("a", b"a", [f"{stored}a"], pa.array(["a"]), ("a",), {"id": "a"}):
+        table.upsert(rows)
+        if index == "record":
+            assert table.lookup(form)["found"].to_pylist() == [True]
+            assert table.fetch(form, "id").to_pylist() == [{"id": "a"}]
+        assert table.history(form).num_rows
+        assert table.delete(keys=form).deleted == 1
+        assert left(table) == ["b", "id:c"]
+    report = table.delete(keys=["nobody", "b", f"{stored}id:c"])
+    assert (report.deleted, report.missing_keys) == (2, 1)
+
+
 def test_keys_that_do_not_fit_are_refused() -> None:
     table = made(pa.schema([("a", pa.string()), ("b", pa.int64())]), ["a", "b"])
     single = made(pa.schema([("id", pa.int64())]), "id")
