@@ -20,7 +20,7 @@ from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableConfig
-from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.archive import Archive, commits_newest_first
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
@@ -58,7 +58,7 @@ def schema_text(
     later: frozenset[InstantTime] = frozenset(),
 ) -> str | None:
     """The Avro JSON that `stated_schema` reads, without meta fields; None if there is none."""
-    text = _active(log, timeline, limit) or _archived(archive, limit, later) or config.create_schema
+    text = _newest(log, timeline, archive, limit, later) or config.create_schema
     return None if text is None else without_meta_fields(text)
 
 
@@ -94,23 +94,19 @@ def full_schema(columns: pa.Schema, config: TableConfig) -> pa.Schema:
     return with_meta(columns) if config.has_meta_columns else columns
 
 
-def _active(log: TimelineLog, timeline: Timeline, limit: InstantTime | None) -> str | None:
-    commits = timeline.commits if limit is None else timeline.commits.up_to(limit)
-    for instant in reversed(commits.instants):
-        text = _of_commit(log.commit(instant))
+def _newest(
+    log: TimelineLog,
+    timeline: Timeline,
+    archive: Archive,
+    limit: InstantTime | None,
+    later: frozenset[InstantTime],
+) -> str | None:
+    shown = timeline if limit is None else timeline.up_to(limit)
+    for time, metadata in commits_newest_first(log, shown, archive):
+        is_shown = (limit is None or time <= limit) and (time in shown.times or time not in later)
+        text = _of_commit(metadata) if is_shown else None
         if text:
             return text
-    return None
-
-
-def _archived(
-    archive: Archive, limit: InstantTime | None, later: frozenset[InstantTime]
-) -> str | None:
-    for entry in reversed(archive.commits):
-        if (limit is None or entry.time <= limit) and entry.time not in later:
-            text = _of_commit(entry.metadata)
-            if text:
-                return text
     return None
 
 

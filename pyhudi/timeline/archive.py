@@ -36,6 +36,7 @@ from pyhudi.storage.filesystem import FileSystem, RandomAccess
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.history.reader import TimelineHistory
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
+from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.service_payloads import read_avro, read_commit
 from pyhudi.timeline.timeline import Timeline
 
@@ -159,6 +160,29 @@ class Archive:
             read = _history_entries(self._history)
         found = {(entry.time, type(entry)): entry for entry in read}
         return tuple(sorted(found.values(), key=lambda entry: entry.time))
+
+
+def commits_newest_first(
+    log: TimelineLog, timeline: Timeline, archive: Archive
+) -> Iterator[tuple[InstantTime, CommitMetadata]]:
+    """The commits of a table in the order of their times, each read when it is due.
+
+    Archived commits come after the active ones, except after those of savepoints: archival may
+    have passed them, so an active commit can be older than archived ones.
+    """
+    active, between = timeline.commits, dict[InstantTime, CommitMetadata]()
+    saved = max(timeline.where({Action.SAVEPOINT}).times, default=InstantTime(""))
+    for instant in reversed(active.after(saved).instants):
+        yield instant.time, log.commit(instant)
+    if passed := active.up_to(saved).instants:
+        found = [i for i in archive.commit_instants if i.time > passed[0].time]
+        between = archive.metadata_of([i for i in found if i.time not in active.times])
+        by_time = {instant.time: instant for instant in passed}
+        for time in sorted({*by_time, *between}, reverse=True):
+            yield time, between.get(time) or log.commit(by_time[time])
+    for archived in reversed(archive.commits):
+        if archived.time not in between and archived.time not in active.times:
+            yield archived.time, archived.metadata
 
 
 def archived_records(fs: FileSystem, folder: str) -> Iterator[Mapping[str, Any]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pyhudi
@@ -23,6 +25,7 @@ from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
+from pyhudi.write.input.stream_idempotency import CHECKPOINT
 from pyhudi.write.table_creation import NewTable
 from tests.crash.test_every_stop import SCHEMA, rows
 from tests.recovery.test_restore import check_whole
@@ -313,6 +316,48 @@ def test_commits_archived_beyond_a_savepoint_stay_visible_without_it(
         assert values(unlisted) == want
     assert not set(saved) & table.timeline.times
     assert set(saved) <= table.archived_timeline.times
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_what_commits_record_is_that_of_the_newest_also_archived_beyond_a_savepoint(
+    tmp_path: Path, kind: str, version: str
+) -> None:
+    """The savepoint's commit is active, and older than archived ones: it has the first checkpoint,
+    stream batch and schema."""
+    table = table_of(tmp_path / "t", kind, **RETAIN_TWO, **of_version(version))
+
+    def streamed(number: int) -> None:
+        batch = table.with_options({CHECKPOINT: json.dumps({"s": str(number)})})
+        assert batch.upsert(rows(range(number, number + 1), number + 2)).instant is not None
+
+    for number in range(3):
+        streamed(number)
+        table.reset_checkpoint(f"at {number}")
+        if number == 0:
+            table.savepoint("keep")
+            [saved] = table.savepoints()
+    wider = rows(range(90, 91), 9).append_column("more", pa.array([7]))
+    wider = wider.set_column(wider.schema.names.index("part"), "part", pa.array(["later"]))
+    table.upsert(wider, schema_mode="widen")
+    widened = newest(table)
+    if kind == "mor":
+        table.compact()
+    for _ in range(7):
+        table.cluster(["id"], partitions=["later"])
+        table.clean()
+        table.archive()
+    active = [i.time for i in table.timeline.commits]
+    assert active[0] == saved.instant and widened not in active
+    table = pyhudi.open_table(tmp_path / "t", options=RETAIN_TWO)
+    assert table.checkpoint() == "at 2"
+    assert "more" in table.schema.names
+    stored = {row["id"]: row["more"] for row in table.to_arrow().to_pylist()}
+    assert stored["k90"] == 7 and stored["k1"] is None
+    replayed = table.with_options({CHECKPOINT: json.dumps({"s": "2"})})
+    assert replayed.upsert(rows(range(2, 3), 50)).instant is None
+    table.delete_savepoint(saved.instant)
+    assert table.checkpoint() == "at 2" and "more" in table.schema.names
 
 
 @pytest.mark.parametrize("version", ["6", "9"])

@@ -25,10 +25,9 @@ from typing import Final
 from pyhudi.errors import CheckpointMovedError
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.records import InstantTime
-from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.archive import Archive, commits_newest_first
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.instant_files import TimelineLog
-from pyhudi.write.input.stream_idempotency import newest_first
 
 _RESET_KEYS: Final = {
     "streamer.checkpoint.key.v2": "streamer.checkpoint.reset.key.v2",
@@ -103,7 +102,7 @@ def newest_position(log: TimelineLog, archive: Archive) -> SourcePosition | None
 
     Reads commits back to it: all, including archived ones, if there is none.
     """
-    for time, metadata in newest_first(log, archive):
+    for time, metadata in commits_newest_first(log, log.load(), archive):
         found = _position(time, metadata.extra)
         if found is not None:
             return found

@@ -14,14 +14,13 @@ Source: CommitUtils.getValidCheckpointForCurrentWriter of Apache Hudi.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
-from pyhudi.timeline.archive import Archive
-from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.archive import Archive, commits_newest_first
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.instant_files import TimelineLog
 
@@ -59,7 +58,7 @@ def written_before(
 
     Reads commits back to the newest of the stream; for its first batch all, including archived.
     """
-    for time, metadata in newest_first(log, archive):
+    for time, metadata in commits_newest_first(log, log.load(), archive):
         text = metadata.extra.get(CHECKPOINT)
         number = None if text is None else _numbers(text).get(batch.identifier)
         if number is not None:
@@ -75,16 +74,6 @@ def writer_of(batch: StreamBatch, log: TimelineLog, commits: Iterable[Instant]) 
         if number is not None and number >= batch.number:
             return instant
     return None
-
-
-def newest_first(
-    log: TimelineLog, archive: Archive
-) -> Iterator[tuple[InstantTime, CommitMetadata]]:
-    """The commits of a table, active ones before archived ones; each is read when it is due."""
-    for instant in reversed(log.load().commits.instants):
-        yield instant.time, log.commit(instant)
-    for archived in reversed(archive.commits):
-        yield archived.time, archived.metadata
 
 
 def _numbers(text: str) -> dict[str, int]:
