@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyhudi.spark.job_submission import WorkerPythonError as WorkerPythonError
     from pyhudi.spark.session_format import disable as disable
     from pyhudi.spark.session_format import enable as enable
+    from pyhudi.spark.sql import connect as connect
     from pyhudi.spark.sql import sql as sql
     from pyhudi.spark.stream_batches import foreach_batch as foreach_batch
     from pyhudi.spark.streams.spark_stream import ingest as ingest
@@ -35,6 +36,7 @@ _HOMES: Final = {
     "SparkTable": "table",
     "WorkerLostError": "job_submission",
     "WorkerPythonError": "job_submission",
+    "connect": "sql",
     "create_table": "table",
     "disable": "session_format",
     "enable": "session_format",
@@ -53,9 +55,10 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pyhudi.spark' has no attribute {name!r}")
-    value = getattr(import_module(f"pyhudi.spark.{home}"), name)
-    globals()[name] = value
-    return value
+    module = import_module(f"pyhudi.spark.{home}")
+    # all names of the module: its import has set the package's attribute `sql` to itself
+    globals().update({each: getattr(module, each) for each, of in _HOMES.items() if of == home})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from pyhudi.sql.grammar import rendered
 from pyhudi.sql.names import Named, Names
 from pyhudi.sql.planner import Planner
 from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
-from pyhudi.sql.session import Parameters, run
+from pyhudi.sql.session import Connection, Parameters, run
 from pyhudi.sql.statements import Name
 
 _DIALECT: Final = "spark"
@@ -48,15 +49,46 @@ def sql(
     parameters, options and errors as for `pyhudi.sql`.  Queries and expressions are evaluated by
     Spark.
     """
-    planner = Planner.of(
-        lambda given: SparkQueries(spark, given, storage_options),
-        lambda engine: SessionNames(
-            engine.open, tables or {}, storage_options=storage_options, spark=spark
-        ),
-        options,
-    )
+    planner = _planner(spark, tables, None, options, storage_options)
     with _value_errors():
         return run(text, planner, parameters)
+
+
+def connect(
+    spark: SparkSession,
+    folder: str | os.PathLike[str],
+    *,
+    tables: Mapping[str, Named] | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Connection:
+    """SQL over the tables in a folder by Spark, as `pyhudi.connect` has it on one machine:
+    CREATE TABLE makes a table in the folder.  tables, options: as for `sql`."""
+    place = os.fspath(folder)
+    return _SparkConnection(_planner(spark, tables, place, options, storage_options))
+
+
+class _SparkConnection(Connection):
+    """SQL over a folder of tables by Spark."""
+
+    def sql(self, text: str, *, parameters: Parameters = None) -> Any:
+        """Run one statement; see `pyhudi.spark.sql`."""
+        with _value_errors():
+            return super().sql(text, parameters=parameters)
+
+
+def _planner(
+    spark: SparkSession,
+    tables: Mapping[str, Named] | None,
+    folder: str | None,
+    options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, Any] | None,
+) -> Planner:
+    return Planner.of(
+        lambda given: SparkQueries(spark, given, storage_options),
+        lambda engine: SessionNames(engine.open, tables or {}, folder, storage_options, spark),
+        options,
+    )
 
 
 @dataclass(frozen=True, slots=True)

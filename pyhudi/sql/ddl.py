@@ -30,6 +30,7 @@ from pyhudi.options.registry import BY_NAME
 from pyhudi.records import without_meta
 from pyhudi.reports import Report
 from pyhudi.sql.engine import QueryEngine
+from pyhudi.sql.procedures import empty_table
 from pyhudi.sql.relations import Binder
 from pyhudi.sql.statements import (
     AddColumns,
@@ -316,7 +317,7 @@ def _truncate(
 ) -> Any:
     """Empty the table, or one partition; earlier snapshots stay readable until they are cleaned."""
     if partition is None:
-        return table.insert_overwrite_table(without_meta(table.schema).empty_table())
+        return empty_table(table)
     return table.delete_partitions(existing(table, [partition], binder, engine))
 
 

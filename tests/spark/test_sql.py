@@ -81,3 +81,80 @@ def test_views_of_the_session_are_read(spark: Any, tmp_path: Path) -> None:
         assert not [t for t in spark.catalog.listTables() if t.name.startswith("__pyhudi")]
     finally:
         spark.catalog.dropTempView("three")
+
+
+def test_tables_are_defined_altered_shown_and_dropped_on_spark(spark: Any, tmp_path: Path) -> None:
+    lake = hudi.connect(spark, tmp_path)
+
+    def rows(text: str) -> list[tuple[Any, ...]]:
+        return sorted(map(tuple, lake.sql(text).collect()))
+
+    created = lake.sql(
+        "create table rides (id bigint comment 'of it''s meter', city string, fare decimal(10, 2)) "
+        "using hudi partitioned by (city) tblproperties (type = 'mor', primaryKey = 'id')"
+    )
+    assert created.table_type == "MERGE_ON_READ" and lake.tables == ["rides"]
+    lake.sql("insert into rides values (1, 1.5, 'sf'), (2, 2.5, 'la')")
+    lake.sql("alter table rides add columns (tip int comment 'in cash' after fare)")
+    lake.sql("update rides set tip = 3 where id = 1")
+    assert rows("select id, tip, city from rides") == [(1, 3, "sf"), (2, None, "la")]
+    described = lake.sql("describe rides").collect()
+    assert [tuple(row) for row in described[:3]] == [
+        ("id", "bigint", "of it's meter"), ("fare", "decimal(10,2)", None),
+        ("tip", "int", "in cash"),
+    ]  # fmt: skip
+    lake.sql("create index by_city on rides using secondary_index (city)")
+    assert "secondary_index_by_city" in [row[0] for row in rows("show indexes from rides")]
+    assert rows("drop index by_city on rides") == [("secondary_index_by_city",)]
+    lake.sql("create table twin tblproperties (primaryKey = 'id') as select id, tip from rides")
+    assert rows("select id, tip from twin") == [(1, 3), (2, None)]
+    lake.sql("insert overwrite rides partition (city = 'sf') select id, fare, tip from rides "
+             "where id > 9")  # fmt: skip
+    assert rows("select id from rides") == [(2,)]
+    assert rows("alter table rides add partition (city = 'ny')") == [("city=ny",)]
+    lake.sql("truncate table rides partition (city = 'la')")
+    assert rows("select count(*) from rides") == [(0,)]
+    assert len(rows("call show_commits(table => 'rides', limit => 2)")) == 2
+    assert rows("show tables") == [("", "rides", False), ("", "twin", False)]
+    lake.sql("drop table twin")
+    assert lake.tables == ["rides"]
+
+
+def test_a_table_is_created_at_a_path_on_spark(spark: Any, tmp_path: Path) -> None:
+    key = "tblproperties (primaryKey = 'id')"
+    hudi.sql(spark, f"create table hudi.`{tmp_path}/t` (id int) {key}")
+    hudi.sql(spark, f"insert into hudi.`{tmp_path}/t` values (1)")
+    assert pyhudi.open_table(tmp_path / "t").count() == 1
+    report = hudi.sql(spark, f"create table u (id int) {key} location '{tmp_path}/u'")
+    assert report.path == str(tmp_path / "u")
+
+
+def test_create_table_as_select_that_fails_on_spark_leaves_no_table(
+    spark: Any, tmp_path: Path
+) -> None:
+    lake = hudi.connect(spark, tmp_path)
+    with pytest.raises(pyhudi.PyhudiError):
+        lake.sql(
+            "create table t tblproperties (primaryKey = 'id') "
+            "as select cast(v as int) as id from (select explode(array('1', 'x')) as v)"
+        )
+    assert lake.tables == []
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("create table t (id int)", "needs a record key"),
+        ("create table t (id varchar(3)) tblproperties (primaryKey = 'id')", "type of a column"),
+        ("drop table nothing", "no table has this name"),
+        ("drop table `a/b`", "no table has this name"),
+        ("alter table nothing add columns (n int)", "no table has this name"),
+        ("call nonsense()", "no such procedure"),
+        ("show partitions nothing", "no table has this name"),
+    ],
+)
+def test_a_definition_that_cannot_be_is_a_typed_error_on_spark(
+    spark: Any, text: str, error: str, tmp_path: Path
+) -> None:
+    with pytest.raises(pyhudi.PyhudiError, match=error):
+        hudi.connect(spark, tmp_path).sql(text)
