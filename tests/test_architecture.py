@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
+from pyhudi.engine import LocalEngine
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -28,7 +29,7 @@ def listed(chapter: str) -> list[str]:
 
 
 def entered(work: Callable[[], Any]) -> set[str]:
-    """Modules of the package with a function that ran, in any thread."""
+    """Modules of the package with a function that ran, in this thread or one that was started."""
     found: set[str] = set()
     package = f"{ROOT / 'pyhudi'}/"
 
@@ -59,7 +60,7 @@ def test_operations_go_through_the_listed_files(tmp_path: Path) -> None:
     tables = {
         kind: pyhudi.create_table(
             tmp_path / kind, ROWS.schema, record_key="id", partition_by="city", ordering="at",
-            table_type=kind,
+            table_type=kind, engine=LocalEngine(1),
         )
         for kind in ("cow", "mor")
     }  # fmt: skip
