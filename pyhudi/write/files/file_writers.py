@@ -62,7 +62,7 @@ def write_targets(task: WriteTask) -> list[Written] | Overtaken:
     items = [_announced(plan, number, target) for number, target in task.targets]
     batch.announce([_marker(plan, item) for item in items])
     written: list[Written] = []
-    unreleased = _RELEASE_BYTES
+    unreleased = 0
     for some in in_batches(plan, items):
         if unreleased >= _RELEASE_BYTES:
             pa.default_memory_pool().release_unused()
