@@ -24,7 +24,7 @@ import pyarrow.types as pt
 
 from pyhudi._native import BloomFilter
 from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError
-from pyhudi.formats.column_encoding import PAGE_BYTES, writer_options
+from pyhudi.formats.column_encoding import PAGE_BYTES, stored_plan, writer_options
 from pyhudi.formats.logical_types import check_unshredded, footer_entries, packed
 from pyhudi.formats.nan_statistics import (
     NanColumns,
@@ -114,6 +114,7 @@ def write_base(
     level: int | None = 1,
     row_group_rows: int = ROW_GROUP_ROWS,
     page_bytes: int = PAGE_BYTES,
+    replaced: pq.FileMetaData | None = None,
 ) -> BaseFileInfo:
     """Write a base file; the caller closes (and so publishes) `sink`.
 
@@ -121,7 +122,8 @@ def write_base(
     is written one row group at a time; `schema` is required if it may be empty.  bloom
     may still be filled while the rows are consumed; a function is called once they are.  min_key
     and max_key default to those of the record-key column.  Constant
-    columns are cheapest as dictionary arrays.
+    columns are cheapest as dictionary arrays.  replaced: the footer of a file with similar rows,
+    whose encodings are used again.
     """
     groups = table_groups(rows, schema, row_group_rows)
     tables = (packed(table, avro_schema) for table in groups)
@@ -129,7 +131,10 @@ def write_base(
     keys = _KeyRange(min_key, max_key)
     target = LargeWrites(sink)
     count = 0
-    options = writer_options(first, compression=compression, level=level, page_bytes=page_bytes)
+    plan = stored_plan(replaced, first.schema, first.num_rows) if replaced else None
+    options = writer_options(
+        first, compression=compression, level=level, page_bytes=page_bytes, plan=plan
+    )
     nan = NanColumns(first.schema)
     with target as stream, pq.ParquetWriter(stream, first.schema, **options) as writer:
         for table in _chain(first, tables):

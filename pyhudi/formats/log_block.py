@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyhudi._native import AvroCodec, HFileReader
 from pyhudi.errors import CorruptFileError, UserError
 from pyhudi.formats.base_file import read_parquet
-from pyhudi.formats.column_encoding import writer_options
+from pyhudi.formats.column_encoding import shared_plan, writer_options
 from pyhudi.formats.delete_block import DELETE_VERSION, encode_deletes
 from pyhudi.formats.log_file import BlockKind, HeaderKey, LogBlock, write_block
 from pyhudi.formats.logical_types import filled_variants, footer_entries
@@ -68,15 +68,18 @@ def read_content(block: LogBlock, file: RandomAccess) -> bytes:
     return file.read_at(block.content_offset, block.content_length)
 
 
-def encode_data(rows: pa.Table, *, kind: BlockKind, avro_schema: str) -> pa.Buffer:
+def encode_data(
+    rows: pa.Table, *, kind: BlockKind, avro_schema: str, instant: str = ""
+) -> pa.Buffer:
     """The content of a data block.
 
     rows: columns are matched by name and fitted to the schema.  kind: AVRO, PARQUET or CDC.
+    instant: of the write, whose Parquet blocks have the same encodings.
     """
     codec = _codec(avro_schema)
     fitted = conform(rows, codec.arrow_schema)
     if kind is BlockKind.PARQUET:
-        return _parquet_content(filled_variants(fitted, avro_schema), avro_schema)
+        return _parquet_content(filled_variants(fitted, avro_schema), avro_schema, instant)
     if kind not in (BlockKind.AVRO, BlockKind.CDC):
         raise UserError("rows are logged as Avro or Parquet", kind=kind.name)
     batches = fitted.combine_chunks().to_batches()
@@ -103,7 +106,8 @@ def data_block(
     if is_partial:
         header[HeaderKey.IS_PARTIAL] = "true"
     header |= _positioned(positions, rows.num_rows)
-    return write_block(kind, header, encode_data(rows, kind=kind, avro_schema=avro_schema))
+    content = encode_data(rows, kind=kind, avro_schema=avro_schema, instant=instant)
+    return write_block(kind, header, content)
 
 
 def _merged(instants: Sequence[str]) -> dict[HeaderKey, str]:
@@ -197,11 +201,12 @@ def _parquet_rows(
         return read_parquet(source, path=path, columns=columns)
 
 
-def _parquet_content(rows: pa.Table, avro_schema: str) -> pa.Buffer:
+def _parquet_content(rows: pa.Table, avro_schema: str, instant: str) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     nan = NanColumns(rows.schema)
     nan.see(rows)
-    with pq.ParquetWriter(sink, rows.schema, **writer_options(rows)) as writer:
+    options = writer_options(rows, plan=shared_plan(instant, rows) if instant else None)
+    with pq.ParquetWriter(sink, rows.schema, **options) as writer:
         writer.write_table(rows)
         more = footer_entries(avro_schema) | nan_entries(rows.schema)
         writer.add_key_value_metadata(

@@ -67,7 +67,7 @@ from pyhudi.write.write_context import (
     needs_index_lookup,
 )
 
-_SAMPLE_ROWS = 16 * 1024
+_SAMPLE_ROWS = 4 * 1024
 _ROW_BYTES = 1024  # for a batch without rows, which writes nothing
 _SEQNO = "20260101000000000_0"
 _COMMITS_MAX = 5  # as Apache Hudi 1.2: each older commit costs a read

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.formats.base_file import read_base
@@ -212,3 +216,29 @@ def test_sorted_rows_of_small_files_are_sorted_in_each_file() -> None:
         (name,) = (name for name in fs.names(folder) if name.endswith(".parquet"))
         keys = read_base(fs, f"{folder}/{name}", columns=["_hoodie_record_key"]).column(0)
         assert keys.to_pylist() == sorted(keys.to_pylist()) and len(keys) == 10
+
+
+@pytest.mark.parametrize(("updated", "is_planned_again"), [(1300, False), (1600, True)])
+def test_a_rewrite_uses_the_encodings_of_the_file_unless_half_of_its_rows_are_new(
+    tmp_path: Path, updated: int, is_planned_again: bool
+) -> None:
+    count = 3000
+    rows = pa.table(
+        {
+            "id": [f"k{n:05d}" for n in range(count)],
+            "at": np.zeros(count, np.int64),
+            "f": np.random.default_rng(1).random(count),
+        }
+    )
+    table = pyhudi.create_table(tmp_path, rows.schema, record_key="id", ordering="at")
+    table.insert(rows)
+    batch = pa.table(
+        {"id": rows["id"][-updated:], "at": np.ones(updated, np.int64), "f": np.ones(updated)}
+    )
+    table.upsert(batch)
+    (base,) = [s.base for s in table.file_slices()]
+    assert base is not None
+    group = pq.read_metadata(tmp_path / base.path).row_group(0)
+    columns = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
+    assert columns["f"].has_dictionary_page is is_planned_again
+    assert pc.sum(table.scan(columns=["at"]).to_arrow()["at"]).as_py() == updated

@@ -292,7 +292,15 @@ def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) ->
         plan, group, name, MarkerKind.MERGE, part.stored, leaving=~decision.keep, incoming=incoming
     )
     size = write_base_file(
-        plan, group, name, rows, bloom, MarkerKind.MERGE, keys=keys, added=incoming
+        plan,
+        group,
+        name,
+        rows,
+        bloom,
+        MarkerKind.MERGE,
+        keys=keys,
+        added=incoming,
+        replaced=foot if incoming.num_rows * 2 < rows.num_rows else None,
     )
     stat = base_stat(group, name, size, rows.num_rows, item.target.slice, began)
     counts = decision.inserted, decision.updated, decision.deleted

@@ -12,6 +12,7 @@ from pyhudi._native import BloomFilter
 from pyhudi.arrays import Mask
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.formats import base_file
+from pyhudi.formats.base_file import BaseFooter
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
@@ -34,10 +35,12 @@ def write_base_file(
     *,
     keys: tuple[str, str] | None = None,
     added: pa.Table | None = None,
+    replaced: BaseFooter | None = None,
 ) -> int:
     """Create the marker of a base file and write the file; returns its size in bytes.
 
-    keys: the key range of the rows other than `added`, if known.  The caller checks whether the
+    keys: the key range of the rows other than `added`, if known.  replaced: the footer of the file
+    that this one replaces, if most rows are the same.  The caller checks whether the
     write was rolled back in the meantime: see `FilePlan.overtaken`.
     """
     plan.announce(group.partition, name, kind)
@@ -55,6 +58,7 @@ def write_base_file(
             level=plan.base_file.codec_level or (1 if plan.base_file.codec == "zstd" else None),
             row_group_rows=plan.base_file.row_group_rows,
             page_bytes=plan.base_file.page_bytes,
+            replaced=replaced.metadata if replaced else None,
         )
         return sink.tell()
 
