@@ -36,6 +36,7 @@
 # make long-outsiders       all tables of hudi-rs, in PYHUDI_HUDI_RS_TABLES, and the rows its tests state
 # make long-postgres        queries and changes of a real PostgreSQL as sources, if it is installed
 # make long-properties      random operations on random tables, against a dict, for 10 minutes; reads by Spark
+# make long-pythons         the wheel on CPython 3.12 to 3.14, fetched the first time, without extras; tests of the core
 # make long-sanitize        the native core with AddressSanitizer and UBSan, under the fuzz program
 # make long-simulate        actors, faults and a virtual clock under fresh seeds (MINUTES=10)
 # make long-spark-stores    tables on HDFS and S3, written and read by Spark; jars are fetched the first time
@@ -47,7 +48,7 @@
 
 LONG := azure browser catalogs chaos engines engines-local failing-disk failing-store faults filters fuzz \
   hbase hdfs history hudi-rs ingest-kills interop kafka kills model mutants newcomer outsiders \
-  postgres properties sanitize simulate spark-stores spark-versions test-version-6 test-version-8 torn zookeeper
+  postgres properties pythons sanitize simulate spark-stores spark-versions test-version-6 test-version-8 torn zookeeper
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -261,6 +262,15 @@ long-postgres = $(PYTEST) -m postgres tests/ingest
 define long-properties
 $(BIN)/python -m tests.properties.table_machine --minutes 10 --seed $${SEED:-0}
 $(PYTEST) -m slow tests/spark/test_read_properties.py
+endef
+
+# Pieces of make long run these tests in parts, and the suite on build/py3.13.
+define long-pythons
+for release in 3.12 3.13 3.14; do \
+  $(BIN)/python -m tests.support.pythons $$release || exit 1; \
+  build/py$$release/bin/python -m pytest -p no:xdist -m 'not slow and not interop and not spark' \
+  tests/native tests/formats tests/table tests/write tests/read || exit 1; \
+done
 endef
 
 # The sanitizers need their runtime before Python's own libraries.

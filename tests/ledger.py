@@ -101,6 +101,9 @@ SUITES = {
     "spark": (4, "not slow and spark and not interop"),
 }
 OTHER_PYTHON = "build/py3.13/bin/python"
+PYTHONS = ("3.12", "3.13", "3.14")
+"""Releases of CPython beside that of the suite; the first piece of each makes its environment."""
+CORE = "tests/native tests/formats tests/table tests/write tests/read"
 
 
 def proofs() -> list[Proof]:
@@ -184,7 +187,7 @@ def _kills() -> Iterator[Proof]:
 
 
 def _suites() -> Iterator[Proof]:
-    """The suite without Java on tables of older versions; what CI runs, on two Pythons."""
+    """The suite without Java on tables of older versions; what CI runs, on two Pythons; others."""
     for version in (6, 8):
         arguments = f"--table-version={version} -m '{SUITES['plain'][1]}' tests"
         yield from tests(f"version-{version}", 8, arguments)
@@ -196,6 +199,11 @@ def _suites() -> Iterator[Proof]:
         yield Proof(f"{name}/benches", "{python} -m bench --smoke", **given)
         for suite, (count, marks) in SUITES.items():
             yield from tests(f"{name}/{suite}", count, f"-m '{marks}' tests", **given)
+    for release in PYTHONS:
+        yield Proof(f"pythons/{release}/wheel", f"{{python}} -m tests.support.pythons {release}")
+        python = f"build/py{release}/bin/python"
+        arguments = f"-m '{SUITES['plain'][1]}' {CORE}"
+        yield from tests(f"pythons/{release}/core", 4, arguments, python=python, needs=python)
 
 
 def _slow() -> Iterator[Proof]:
