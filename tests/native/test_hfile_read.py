@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -384,7 +385,9 @@ def test_file_info_and_meta_blocks_are_returned() -> None:
     assert reader.compression == "gz"
 
 
-@pytest.mark.parametrize("name", ["no_entry", "non_unique", "hbase_0_15_0", "native_1_2_0"])
+@pytest.mark.parametrize(
+    "name", ["no_entry", "non_unique", "hbase_0_15_0", "native_1_2_0", "native_1_2_1"]
+)
 def test_files_of_apache_hudi_are_read(name: str) -> None:
     reader = HFileReader(GOLDEN / f"{name}.hfile")
     cells = rows(reader)
@@ -397,6 +400,19 @@ def test_files_of_apache_hudi_are_read(name: str) -> None:
         assert len(cells) == 200 * 21
     else:
         assert reader.metadata["schema"].startswith(b"{")
+
+
+def test_index_keys_of_1_2_1_have_the_suffix_and_long_keys_are_found() -> None:
+    """Its keys of 208 bytes, whose size takes three bytes in the index, begin blocks too."""
+    path = GOLDEN / "native_1_2_1.hfile"
+    suffix = b"\0" + b"\x7f" + b"\xff" * 7 + b"\x04"
+    body = path.read_bytes()
+    packed = body[body.index(b"IDXROOT2") + 33 :]  # after the header of the block
+    assert suffix in zlib.decompressobj(31).decompress(packed)  # of 1.2.0 they are without
+    keys = [b"key%05d" % n + b"x" * 200 * (n % 7 == 3) for n in range(300)]
+    reader = HFileReader(path)
+    assert look_up(reader, keys) == [b"value-%d" % n for n in range(300)]
+    assert look_up(reader, [b"key00003", b"a", b"z"]) == [None] * 3
 
 
 def test_the_shared_sample_files_are_read() -> None:
