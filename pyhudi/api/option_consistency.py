@@ -136,9 +136,14 @@ def _of_higher_version(
 
 
 def with_merge(options: Options, function: MergeFunction | None) -> Options:
-    """The options with a merge function for records."""
+    """The options with a merge function for records.  Raises UserError for something else."""
     if function is None:
         return options
+    if not callable(function):
+        raise UserError(
+            "merge must be a function", given=repr(function)[:80],
+            hint="merge=function, of two record batches, old and new",
+        )  # fmt: skip
     merging = replace(options.read.merging, function=function)
     return replace(options, read=replace(options.read, merging=merging))
 

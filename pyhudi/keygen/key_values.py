@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.arrays import exact_array
 from pyhudi.errors import UserError
 from pyhudi.formats.column_names import check_names
 from pyhudi.formats.nested_fields import has_fields, type_at, values_at
@@ -180,7 +181,7 @@ def _array(values: Any, kind: pa.DataType | None) -> pa.Array:
     """Values converted to the key column's type if possible, else with their own type."""
     if kind is not None:
         try:
-            return pa.array(values, kind)
+            return exact_array(values, kind)
         except _FAILURES:
             pass
     try:
@@ -228,11 +229,13 @@ def _fitted(column: Any, name: str, definition: _KeyColumns) -> Any:
     if kind is None or column.type == kind:
         return column
     try:
-        return column.cast(kind)
+        fitted = column.cast(kind)
+        if not _may_be_cut(column.type, kind) or fitted.cast(column.type).equals(column):
+            return fitted
     except pa.ArrowException:
         pass
     try:
-        return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+        return pa.chunked_array([exact_array(column.to_pylist(), kind)])
     except _FAILURES as error:
         raise UserError(
             "keys cannot be converted to the type of the key column",
@@ -240,6 +243,14 @@ def _fitted(column: Any, name: str, definition: _KeyColumns) -> Any:
             type=str(column.type),
             expected=str(kind),
         ) from error
+
+
+def _may_be_cut(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether Arrow's cast may give another value: the day of a time, a rounded decimal."""
+    return bool(
+        (pt.is_timestamp(given) and pt.is_date(kind))
+        or (pt.is_floating(given) and not pt.is_floating(kind))
+    )
 
 
 def _only(definition: _KeyColumns) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
-from pyhudi.timeline.clock import format_instant
+from pyhudi.timeline.clock import digits_of, format_instant
 
 PointInTime = str | datetime | date
 
@@ -31,10 +31,10 @@ def as_instant(point: PointInTime, zone: tzinfo | None) -> InstantTime:
     """The instant time of a point in time.  Raises UserError for text in another format."""
     if isinstance(point, datetime):
         if point.tzinfo is None:
-            return _digits(point)
+            return digits_of(point)
         return format_instant(point, zone)
     if isinstance(point, date):
-        return _digits(datetime(point.year, point.month, point.day))
+        return digits_of(datetime(point.year, point.month, point.day))
     text = str(point).strip()
     if text.isdecimal() and len(text) >= 14:
         return InstantTime(text)
@@ -48,7 +48,7 @@ def as_instant(point: PointInTime, zone: tzinfo | None) -> InstantTime:
             int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0),
             millis * 1000,
         )  # fmt: skip
-        return _digits(moment) if offset is None else format_instant(_at(moment, offset), zone)
+        return digits_of(moment) if offset is None else format_instant(_at(moment, offset), zone)
     except (ValueError, OverflowError) as error:
         raise _unknown(point) from error
 
@@ -65,11 +65,6 @@ def as_bound(point: PointInTime, zone: tzinfo | None) -> InstantTime:
     if isinstance(point, str) and point.strip().isdecimal():
         return InstantTime(point.strip())
     return as_instant(point, zone)
-
-
-def _digits(moment: datetime) -> InstantTime:
-    """The digits of a moment that is in the table's zone already."""
-    return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}")
 
 
 def _unknown(point: object) -> UserError:

@@ -27,8 +27,13 @@ def zone_of(name: str | None) -> tzinfo | None:
 
 def format_instant(at: datetime, zone: tzinfo | None) -> InstantTime:
     """`yyyyMMddHHmmssSSS` of a moment in a zone (None: the machine's)."""
-    local = at.astimezone(zone)
-    return InstantTime(local.strftime("%Y%m%d%H%M%S") + f"{local.microsecond // 1000:03d}")
+    return digits_of(at.astimezone(zone))
+
+
+def digits_of(moment: datetime) -> InstantTime:
+    """`yyyyMMddHHmmssSSS` of a moment, in four digits for every year."""
+    second = f"{moment.year:04d}{moment:%m%d%H%M%S}"  # %Y has fewer before the year 1000
+    return InstantTime(f"{second}{moment.microsecond // 1000:03d}")
 
 
 def parse_instant(time: InstantTime, zone: tzinfo | None) -> datetime:
@@ -71,7 +76,7 @@ def following(time: InstantTime) -> InstantTime:
         moment = _wall(time) + timedelta(milliseconds=1)
     except (ValueError, OverflowError):  # not a date; later instants still sort after it
         return InstantTime(str(int(time[:17].ljust(17, "9")) + 1))
-    return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}")
+    return digits_of(moment)
 
 
 def wait_until(at: InstantTime, clock: Clock, zone: tzinfo | None) -> None:

@@ -100,7 +100,11 @@ def config_of(table: NewTable) -> TableConfig:
 
 
 def _check_columns(argument: str, names: tuple[str, ...], schema: pa.Schema) -> None:
-    """Raise SchemaError for an argument with columns that the schema does not have."""
+    """Raise SchemaError for an argument with columns that the schema does not have, UserError for
+    one that names a column several times."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(f"{argument} names a column several times", columns=", ".join(twice))
     absent = [name for name in names if type_at(schema, name) is None]
     if absent:
         raise SchemaError(

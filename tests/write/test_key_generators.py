@@ -210,6 +210,22 @@ def test_key_generators_that_do_not_suit_the_columns_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"record_key": ["id", "id"]}, "record_key names a column several times.*id"),
+        ({"ordering": ["day", "day"]}, "ordering names a column several times.*day"),
+        ({"merge": "cow"}, "merge must be a function.*cow"),
+    ],
+)
+def test_repeated_columns_and_merges_that_are_no_functions_are_refused(
+    tmp_path, wrong, message
+) -> None:
+    with pytest.raises(UserError, match=message):
+        create_table(tmp_path, SCHEMA, **{"record_key": "id", **wrong})
+    assert not list(tmp_path.iterdir())
+
+
 def own_paths(rows: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise("c", pc.fill_null(rows["city"], "none"), "/")
 

@@ -170,6 +170,28 @@ def test_the_value_of_the_only_column_is_a_key_of_a_complex_key_generator(
     assert (report.deleted, report.missing_keys) == (2, 1)
 
 
+CUT: list[tuple[pa.DataType, Any, list[Any]]] = [
+    (pa.int64(), 1, [1.5, Decimal("1.5"), np.float64(1.5)]),
+    (pa.date32(), dt.date(2024, 1, 1), [dt.datetime(2024, 1, 1, 12)]),
+    (pa.timestamp("ms"), dt.datetime(2024, 1, 1), [dt.datetime(2024, 1, 1, 0, 0, 0, 1)]),
+    (pa.decimal128(5, 1), Decimal("1.5"), [1.56, Decimal("1.56")]),
+]
+
+
+@pytest.mark.parametrize(("kind", "key", "others"), CUT)
+def test_a_value_that_its_type_would_cut_is_not_the_key(
+    kind: pa.DataType, key: Any, others: list[Any]
+) -> None:
+    schema = pa.schema([("id", kind)])
+    table = made(schema, "id")
+    table.upsert(pa.table({"id": [key]}, schema))
+    for value in others:
+        for form in (value, [value], (value,), {"id": value}, [{"id": value}], pa.array([value])):
+            with pytest.raises(UserError, match="cannot be converted"):
+                table.delete(keys=form)
+    assert left(table) == [key]
+
+
 def test_keys_that_do_not_fit_are_refused() -> None:
     table = made(pa.schema([("a", pa.string()), ("b", pa.int64())]), ["a", "b"])
     single = made(pa.schema([("id", pa.int64())]), "id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,9 @@ def test_values_are_sql_text_expressions_or_literals(tmp_path: Path) -> None:
         ({"n": b"x"}, "not of the column's type"),
         ({"n": "fare >"}, "not valid SQL"),
         ({"n": "10000000000"}, "does not fit"),
+        ({"n": 1.5}, "not of the column's type"),
+        ({"n": Decimal("1.5")}, "not of the column's type"),
+        ({"n": True}, "not of the column's type"),
     ],
 )
 def test_values_that_do_not_fit_change_nothing(

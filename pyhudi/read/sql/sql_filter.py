@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.arrays import exact_array
 from pyhudi.errors import UserError
 from pyhudi.near_names import columns_hint
 from pyhudi.read.predicate import (
@@ -114,7 +115,7 @@ def as_value(
     if isinstance(value, pc.Expression):
         return value.cast(kind)
     try:
-        return pc.scalar(pa.scalar(value, kind))
+        return pc.scalar(exact_array([value], kind)[0])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise UserError(
             "a value is not of the column's type", value=repr(value), type=str(kind),
