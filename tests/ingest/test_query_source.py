@@ -143,6 +143,32 @@ def test_values_that_do_not_fit_the_table_are_refused(rides: Rides, driver: str)
         rows_of(source, schema=pa.schema([("id", pa.string()), ("at", pa.timestamp("us"))]))
 
 
+MANY = 16_384
+"""Rows that are fetched at once."""
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "kind", "expected"),
+    [
+        (1, 2.5, None, None), (1, "x", None, None), (1, 2.5, pa.int64(), None),
+        (None, 5, pa.int64(), 5), (1.5, 2, pa.float64(), 2.0), (1, 2.5, pa.float64(), 2.5),
+    ],
+)  # fmt: skip
+def test_later_values_of_another_type_are_read_or_refused(
+    rides: Rides, driver: str, first: Any, later: Any, kind: pa.DataType | None, expected: Any
+) -> None:
+    rides.run("CREATE TABLE mixed (id INTEGER, v)")
+    values = [(n, first) for n in range(MANY)] + [(MANY, later)]
+    rides.run("INSERT INTO mixed VALUES (?, ?)", values)
+    source = QuerySource(rides.url, "mixed", driver=driver)
+    known = NO_COLUMNS if kind is None else pa.schema([("id", pa.int64()), ("v", kind)])
+    if expected is None or (driver == "adbc" and first == 1):  # one type a column
+        with pytest.raises(SchemaError, match="cast the column in the query"):
+            rows_of(source, schema=known)
+    else:
+        assert rows_of(source, schema=known)[0][-1] == {"id": MANY, "v": expected}
+
+
 def test_a_whole_query_is_read_again_after_its_time(rides: Rides, driver: str) -> None:
     rides.put((1, "k1", 1, "sf", ""))
     source = QuerySource(rides.url, "rides", driver=driver)

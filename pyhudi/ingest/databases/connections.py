@@ -7,7 +7,7 @@ any other URL                                          SQLAlchemy
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from pyhudi.errors import OptionError, StorageError
+from pyhudi.errors import OptionError, SchemaError, StorageError
 
 _ADBC: Final = {"sqlite": "adbc_driver_sqlite", "postgresql": "adbc_driver_postgresql"}
 _ROWS: Final = 16_384
@@ -39,7 +39,8 @@ _OF_CONNECTIONS: Final = re.compile(
 """Errors without a code."""
 
 
-Query = Callable[[str, Sequence[Any]], Iterator[pa.RecordBatch]]
+Batches = Generator[pa.RecordBatch, None, None]
+Query = Callable[[str, Sequence[Any]], Batches]
 """Runs a query with bind parameters; at least one batch, which may be empty."""
 
 
@@ -51,13 +52,19 @@ class Database(Protocol):
         """Without the password."""
         ...
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether columns have types; else those of a batch are inferred from its values."""
+        ...
+
     def parameter(self, number: int) -> str:
         """The text of a bind parameter in a query; number: from 1."""
         ...
 
-    def query(self, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+    def query(self, text: str, values: Sequence[Any]) -> Batches:
         """The rows; at least one batch, which may be empty.  Raises StorageError, which is
-        retryable unless a person must act."""
+        retryable unless a person must act, and SchemaError for values of several types in a
+        column, which SQLite may have."""
         ...
 
     def session(self) -> AbstractContextManager[Query]:
@@ -103,10 +110,14 @@ class _AdbcDatabase:
     def url(self) -> str:
         return _public(self.address)
 
+    @property
+    def is_typed(self) -> bool:
+        return True
+
     def parameter(self, number: int) -> str:
         return f"${number}" if self.kind == "postgresql" else "?"
 
-    def query(self, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+    def query(self, text: str, values: Sequence[Any]) -> Batches:
         with self.session() as query:
             yield from query(text, values)
 
@@ -120,14 +131,26 @@ class _AdbcDatabase:
             connection = driver.connect(place)
         with _typed(driver.Error, self.url), closing(connection):
 
-            def query(text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+            def query(text: str, values: Sequence[Any]) -> Batches:
                 with _typed(driver.Error, self.url), closing(connection.cursor()) as cursor:
                     cursor.execute(text, tuple(values) or None)
                     reader = cursor.fetch_record_batch()
                     yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-                    yield from reader
+                    yield from self._read(reader)
 
             yield query
+
+    def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """The batches; the driver reports errors of their values by errors of Arrow."""
+        try:
+            yield from reader
+        except (OSError, pa.ArrowException) as error:
+            if "mismatch" in str(error):
+                raise _mixed(str(error)) from error
+            raise StorageError(
+                "the database did not return all rows", database=self.url, reason=str(error),
+                retryable=_passes(error),
+            ) from error  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +161,15 @@ class _SqlAlchemyDatabase:
     def url(self) -> str:
         return _public(self.address)
 
+    @property
+    def is_typed(self) -> bool:
+        return False
+
     def parameter(self, number: int) -> str:
         return f":p{number}"
 
-    def query(self, text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """Types are those of the first 16,384 rows; a column of nulls there is text."""
+    def query(self, text: str, values: Sequence[Any]) -> Batches:
+        """Types are inferred from each 16,384 rows; a column of nulls is text."""
         with self.session() as query:
             yield from query(text, values)
 
@@ -156,7 +183,7 @@ class _SqlAlchemyDatabase:
             connection = engine.connect().execution_options(stream_results=True)
         with _typed(errors, self.url), closing(connection):
 
-            def query(text: str, values: Sequence[Any]) -> Iterator[pa.RecordBatch]:
+            def query(text: str, values: Sequence[Any]) -> Batches:
                 with _typed(errors, self.url):
                     yield from self._rows(connection, text, values)
 
@@ -167,25 +194,28 @@ class _SqlAlchemyDatabase:
 
         named = {f"p{number}": value for number, value in enumerate(values, 1)}
         with closing(connection.execute(sqlalchemy.text(text), named)) as result:
-            names, schema = list(result.keys()), None
+            names, rows = list(result.keys()), result.fetchmany(_ROWS)
+            yield _columns(names, list(zip(*rows, strict=True)) or [()] * len(names))
             while rows := result.fetchmany(_ROWS):
-                columns = [list(column) for column in zip(*rows, strict=True)]
-                batch = _columns(names, columns, schema)
-                schema = batch.schema
-                yield batch
-            if schema is None:
-                yield _columns(names, [[] for _ in names], None)
+                yield _columns(names, list(zip(*rows, strict=True)))
 
 
-def _columns(
-    names: Sequence[str], columns: Sequence[list[Any]], schema: pa.Schema | None
-) -> pa.RecordBatch:
-    if schema is not None:
-        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    arrays = [pa.array(column) for column in columns]
-    arrays = [a.cast(pa.string()) if pa.types.is_null(a.type) else a for a in arrays]
+def _columns(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    arrays = []
+    for name, column in zip(names, columns, strict=True):
+        try:
+            found = pa.array(column)
+        except pa.ArrowException as error:
+            raise _mixed(str(error), column=name) from error
+        arrays.append(found.cast(pa.string()) if pa.types.is_null(found.type) else found)
     return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+def _mixed(reason: str, **where: str) -> SchemaError:
+    return SchemaError(
+        "a column of the query has values of several types", **where, reason=reason,
+        hint="cast the column in the query",
+    )  # fmt: skip
 
 
 @contextmanager

@@ -142,11 +142,15 @@ class QuerySource:
             return postgres_rows(self._database, text, values, known, rejected)
         batches = self._database.query(text, values)
         first = next(batches)
-        schema = pa.schema([table_field(field, known) for field in first.schema])
+        is_typed = self._database.is_typed
+        schema = pa.schema([table_field(f, known, is_typed=is_typed) for f in first.schema])
 
         def typed() -> Iterator[pa.RecordBatch]:
-            yield cast_batch(first, schema)
-            for batch in batches:
-                yield cast_batch(batch, schema)
+            try:
+                yield cast_batch(first, schema)
+                for batch in batches:
+                    yield cast_batch(batch, schema)
+            finally:
+                batches.close()  # after an error too: the connection
 
         return pa.RecordBatchReader.from_batches(schema, typed())

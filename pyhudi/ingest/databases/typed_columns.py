@@ -9,11 +9,13 @@ from pyhudi.errors import SchemaError
 from pyhudi.formats.schema_conform import widens
 
 
-def table_field(field: pa.Field, known: pa.Schema) -> pa.Field:
+def table_field(field: pa.Field, known: pa.Schema, *, is_typed: bool = True) -> pa.Field:
     """The field with the type of the table's column, if its values do not fit that by themselves:
-    databases have fewer types, and SQLite has no dates.  known: the columns of the table."""
+    databases have fewer types, and SQLite has no dates.  known: the columns of the table.
+    is_typed: whether the type is that of a column; later rows may need more than one that is
+    inferred from rows."""
     position = known.get_field_index(field.name)
-    if position < 0 or widens(field.type, known.field(position).type):
+    if position < 0 or (is_typed and widens(field.type, known.field(position).type)):
         return field.with_nullable(True)
     return known.field(position).with_nullable(True)
 
@@ -29,5 +31,6 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             raise SchemaError(
                 "values of the database do not fit the table's column", column=field.name,
                 found=str(column.type), expected=str(field.type), reason=str(error),
+                hint="cast the column in the query, or create the table with its type",
             ) from error  # fmt: skip
     return pa.RecordBatch.from_arrays(columns, schema=schema)
