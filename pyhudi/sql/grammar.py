@@ -100,13 +100,18 @@ def short(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
+def _shown(node: Tree) -> str:
+    """A node as text for errors; what Spark's dialect lacks is no matter there."""
+    return str(node.sql(dialect(), unsupported_level=ErrorLevel.IGNORE))
+
+
 def closed(node: Tree, known: frozenset[str] | None = None) -> None:
     """Raise UserError if a node has an argument that its conversion does not read."""
     kind = type(node).__name__
     known = _ARGUMENTS[kind] if known is None else known
     for argument, value in node.args.items():
         if argument not in known and value not in (None, False, []):
-            part = value.sql(dialect()) if hasattr(value, "sql") else argument
+            part = _shown(value) if hasattr(value, "sql") else argument
             refuse(node, part=part)
 
 
@@ -115,7 +120,7 @@ def refuse(
 ) -> NoReturn:
     """Raise UserError that names a node."""
     raise UserError(
-        what, statement=node.key.upper(), **{"sql": short(node.sql(dialect())), **facts}
+        what, statement=node.key.upper(), **{"sql": short(_shown(node)), **facts}
     )
 
 
@@ -146,7 +151,7 @@ def rendered(tree: Tree, to: str) -> str:
     except SqlglotError as error:
         raise UserError(
             f"the engine does not support a part of the statement: {error}",
-            sql=short(tree.sql(dialect())),
+            sql=short(_shown(tree)),
         ) from None  # fmt: skip
     except RecursionError:
         raise UserError("the SQL text is nested too deeply") from None

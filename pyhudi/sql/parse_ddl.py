@@ -216,6 +216,8 @@ def _place(node: Tree | None) -> str | None:
     closed(node, frozenset({"this", "position"}))
     if str(node.args.get("position") or "").upper() == "FIRST":
         return ""
+    if node.this is None:
+        raise UserError("AFTER needs a column", hint="AFTER city")
     return _path(node.this)[-1]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 
 import pyhudi
 from pyhudi.sql.descriptions import column_comments
+from pyhudi.sql.parse import parse
+from tests.sql.test_tables import REFUSED as TABLES
 
 KINDS = ("cow", "mor")
 VERSIONS = (6, 8, 9)
@@ -180,6 +185,7 @@ REFUSED = [
     ("alter table t add columns (FARE int)", "already exists"),
     ("alter table t add columns (n int, N int)", "already exists"),
     ("alter table t add columns (q int after nothing)", "no such column"),
+    ("alter table t add columns (q int after)", "AFTER needs a column"),
     ("alter table t add columns (nothing.q int)", "no such column"),
     ("alter table t add columns (id.q int)", "only be added to a struct"),
     ("alter table t add columns (l.element int)", "only be added to a struct|already exists"),
@@ -265,3 +271,21 @@ def test_version_6_has_no_secondary_index(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, version=6)
     with pytest.raises(pyhudi.UnsupportedTableError, match="no secondary indexes"):
         lake.sql("create index i on t (d)")
+
+
+WORDS = (
+    "(", ")", ",", "'x'", "`a`", "1", "null", "table", "if", "exists", "partition", "options", "using",
+    ";", "--", "<", ">", ".", "=", ":x", "?", "☃", "\\", "'", "`", "first", "after", "select 1",
+)  # fmt: skip
+
+
+def test_statements_with_words_that_are_lost_moved_or_added_end_in_typed_errors() -> None:
+    rng = random.Random(31)
+    statements = [text for text, _ in (*REFUSED, *TABLES)]
+    for _ in range(1000):
+        words = re.findall(r"\w+|'[^']*'|`[^`]*`|\S", rng.choice(statements))
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(words) + 1)
+            words[at : at + rng.randint(0, 1)] = rng.choice([[], [rng.choice(WORDS)]])
+        with contextlib.suppress(pyhudi.PyhudiError):
+            parse(" ".join(words))
