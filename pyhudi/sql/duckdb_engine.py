@@ -1,7 +1,7 @@
 """Queries by DuckDB on this machine.
 
-Each query has a connection of its own, which reads the files of its tables and nothing else: no
-other file, no network, no variable of the program.
+The queries of a statement share a connection, unless a later one reads more tables.  It reads the
+files of its tables and nothing else: no other file, no network, no variable of the program.
 """
 
 from __future__ import annotations
@@ -78,23 +78,39 @@ class DuckDbEngine:
         return pa.RecordBatchReader.from_batches(schema or reader.schema, _typed_errors(batches()))
 
     def explained(self, query: Bound) -> str:
-        connection = _connection(query.relations)
-        try:
+        with _connected(query) as connection:
             found = _execute(connection, query, "explain ").fetchall()
-        finally:
-            connection.close()
         return "\n".join(str(row[-1]) for row in found)
 
 
 @contextmanager
 def _reading(query: Bound) -> Iterator[pa.RecordBatchReader]:
-    connection = _connection(query.relations)
-    try:
+    with _connected(query) as connection:
         reader = _opened(_execute(connection, query))
-        batches = pa.RecordBatchReader.from_batches(reader.schema, _typed_errors(reader))
-        yield batches
+        yield pa.RecordBatchReader.from_batches(reader.schema, _typed_errors(reader))
+
+
+@contextmanager
+def _connected(query: Bound) -> Iterator[DuckDBPyConnection]:
+    """A connection with the relations of a query: one that an earlier query of the statement has
+    left idle, or a new one.  After an error, and while its rows are read, it is not reused."""
+    needed = dict(query.relations)
+    fits = (
+        number
+        for number, (known, _) in enumerate(query.idle)
+        if known.keys() >= needed.keys() and all(known[n] is r for n, r in needed.items())
+    )
+    found = next(fits, None)
+    known, connection = (needed, _connection(needed)) if found is None else query.idle.pop(found)
+    is_done = False
+    try:
+        yield connection
+        is_done = True
     finally:
-        connection.close()
+        if is_done:
+            query.idle.append((known, connection))
+        else:
+            connection.close()
 
 
 def _opened(found: Any) -> Any:

@@ -119,9 +119,7 @@ def refuse(
     node: Tree, what: str = "a part of the statement is not supported", **facts: Any
 ) -> NoReturn:
     """Raise UserError that names a node."""
-    raise UserError(
-        what, statement=node.key.upper(), **{"sql": short(_shown(node)), **facts}
-    )
+    raise UserError(what, statement=node.key.upper(), **{"sql": short(_shown(node)), **facts})
 
 
 def name_of(table: Tree) -> Name:

@@ -68,6 +68,13 @@ class Planner:
     def run(self, statement: Statement, parameters: Mapping[str, Any]) -> Any:
         """The rows of a query, or the report of a write."""
         binder = Binder(self.names, parameters)
+        try:
+            return self._run(statement, binder)
+        finally:
+            for _, left in binder.idle:
+                left.close()
+
+    def _run(self, statement: Statement, binder: Binder) -> Any:
         match statement:
             case Query(tree):
                 return self.engine.result(binder.bound(tree))
@@ -103,7 +110,7 @@ class Planner:
         rows = Names(self.names.open, {"result": as_table(procedure, found, None)})
         query = exp.select("*").from_("result").where(condition(values[FILTER.name]))
         return self.engine.result(
-            Binder(rows, {}).bound(query if limit is None else query.limit(limit))
+            Binder(rows, {}, idle=binder.idle).bound(query if limit is None else query.limit(limit))
         )
 
     def _as_rows(self, plan: str) -> Any:

@@ -62,11 +62,15 @@ Relation: TypeAlias = Snapshot | Changes | Keyed | Given
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A query whose tables are names of relations.  parameters: by the names in the tree."""
+    """A query whose tables are names of relations.  parameters: by the names in the tree.
+
+    idle: what an engine keeps from one query of the statement to the next, with its relations.
+    """
 
     tree: Tree
     relations: Mapping[str, Relation]
     parameters: Mapping[str, Any]
+    idle: list[tuple[Mapping[str, Relation], Any]] = field(default_factory=list)
 
     def used(self) -> dict[str, Any]:
         """The parameters that occur in the tree."""
@@ -74,11 +78,17 @@ class Bound:
         return {name: value for name, value in self.parameters.items() if name in names}
 
     def at(self, table: Table) -> Bound:
-        """The same query, in which the newest snapshot of a table is another one."""
+        """The same query, in which the newest snapshot of a table is another one.
+
+        A relation stays as it is where the timeline has not changed: it has the same rows.
+        """
 
         def moved(relation: Relation) -> Relation:
-            is_it = not isinstance(relation, Given) and relation.table.path == table.path
-            return replace(relation, table=table) if is_it else relation  # type: ignore[arg-type]
+            if isinstance(relation, Given) or relation.table.path != table.path:
+                return relation
+            if relation.table.timeline == table.timeline:
+                return relation
+            return replace(relation, table=table)
 
         found = {name: moved(relation) for name, relation in self.relations.items()}
         return replace(self, relations=found)
@@ -107,6 +117,7 @@ class Binder:
     parameters: Mapping[str, Any]
     relations: dict[str, Relation] = field(default_factory=dict)
     token: str = field(default_factory=lambda: secrets.token_hex(4))
+    idle: list[tuple[Mapping[str, Relation], Any]] = field(default_factory=list)
     _found: dict[str, Any] = field(default_factory=dict)
 
     def table(self, name: Name) -> Table:
@@ -127,12 +138,12 @@ class Binder:
             if not _is_common(node):
                 node.replace(self._bound_table(node, with_meta=meta))
         _check_sources(holder)
-        return Bound(holder.this, self.relations, self.parameters)
+        return Bound(holder.this, self.relations, self.parameters, self.idle)
 
     def add(self, relation: Relation) -> str:
         """The name of a relation."""
         for name, known in self.relations.items():
-            if known is relation or (not isinstance(relation, Given | Keyed) and known == relation):
+            if _is_same(known, relation):
                 return name
         name = f"__pyhudi_{self.token}_{len(self.relations)}"
         self.relations[name] = relation
@@ -218,6 +229,14 @@ class Binder:
         if table is None:
             refuse(node, "the table function needs a table")
         return make(table, given[1:], node)
+
+
+def _is_same(one: Relation, other: Relation) -> bool:
+    """Whether two relations have the same rows; rows and keys that a call gives are not compared
+    by their values."""
+    if isinstance(one, Given) and isinstance(other, Given):
+        return one.rows is other.rows
+    return one is other or (not isinstance(one, Given | Keyed) and one == other)
 
 
 def name_in(text: str, *, is_path: bool = False) -> Name:

@@ -274,8 +274,9 @@ def test_version_6_has_no_secondary_index(tmp_path: Path) -> None:
 
 
 WORDS = (
-    "(", ")", ",", "'x'", "`a`", "1", "null", "table", "if", "exists", "partition", "options", "using",
-    ";", "--", "<", ">", ".", "=", ":x", "?", "☃", "\\", "'", "`", "first", "after", "select 1",
+    "(", ")", ",", "'x'", "`a`", "1", "null", "table", "if", "exists", "partition", "options",
+    "using", ";", "--", "<", ">", ".", "=", ":x", "?", "☃", "\\", "'", "`", "first", "after",
+    "select 1",
 )  # fmt: skip
 
 

@@ -69,3 +69,36 @@ def test_a_statement_gives_its_rows(case: Case, kind: str, tmp_path: Path) -> No
     for key in (key for key, row in case.change.items() if row is None):
         del after[key]
     assert stored(table) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("select id from trips where fare > (select min(fare) from trips)", 1),
+        ("insert into trips values ('e', 1, 2, 6, 'sf')", 1),
+        ("insert overwrite trips partition (city = 'la') select 'e', 1, 2, 6", 2),  # rows, path
+        ("update trips set fare = 0 where id in (select id from news)", 1),
+        ("delete from trips where id in (select id from news)", 1),
+        ("merge into trips t using news s on t.id = s.id when matched then update set fare = 1 "
+         "when not matched then insert *", 1),
+        ("merge into trips t using news s on t.n = s.n when matched then delete", 2),  # + target
+    ],
+)  # fmt: skip
+def test_a_statement_connects_to_duckdb_once(
+    text: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import duckdb
+
+    table = trips(tmp_path, "cow")
+    made, connect = [], duckdb.connect
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        made.append(connect(*arguments, **named))
+        return made[-1]
+
+    monkeypatch.setattr(duckdb, "connect", counted)
+    pyhudi.sql(text, tables={"trips": table.path, **SOURCES})
+    assert len(made) == count
+    for connection in made:
+        with pytest.raises(duckdb.ConnectionException):
+            connection.execute("select 1")
