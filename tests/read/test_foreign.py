@@ -134,3 +134,33 @@ def test_blobs_and_other_vectors_are_refused(
 def _record_of(declared: dict[str, object]) -> str:
     field = {"name": "v", "type": ["null", declared]}
     return json.dumps({"type": "record", "name": "t", "fields": [field]})
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_tables_of_1_2_1_are_read_and_written_once_the_metadata_is_rebuilt(
+    kind: str, tmp_path: Path
+) -> None:
+    """Its Java client lists column statistics without an index definition, which writers need."""
+    root = foreign_table(f"java_{kind}_v9", tmp_path)
+    properties = (root / ".hoodie" / "hoodie.properties").read_text("utf-8")
+    assert "hudi_version=1.2.1" in properties
+    table = pyhudi.open_table(root, options={"hoodie.index.type": "BLOOM"})
+    expected = {f"k{n}": 1.0 if n < 50 else 2.0 for n in range(10, 120)}
+    assert fares(table) == expected
+    assert table.count(where="fare > 1.5 and city = 'a'") == 35
+    commits = [i.time for i in table.timeline.commits]
+    assert [table.scan(as_of=time).count() for time in commits] == [100, 120, 110]
+    row = {"id": "k20", "city": "a", "ts": 9, "fare": 9.0}
+    with pytest.raises(pyhudi.CorruptFileError, match=r"index definitions.*metadata\.rebuild"):
+        table.upsert(pa.Table.from_pylist([row]))
+    table.metadata.rebuild()
+    report = table.upsert(pa.Table.from_pylist([row, row | {"id": "k500"}]))
+    assert (report.inserted, report.updated) == (1, 1)
+    assert fares(table) == expected | {"k20": 9.0, "k500": 9.0}
+    assert not table.metadata.verify().findings
+
+
+def fares(table: pyhudi.Table) -> dict[str, float]:
+    rows = table.scan(columns=["id", "fare"]).to_arrow()
+    assert len(set(rows["id"].to_pylist())) == rows.num_rows
+    return dict(zip(rows["id"].to_pylist(), rows["fare"].to_pylist(), strict=True))
