@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from pyhudi.api.table import Table
 from pyhudi.errors import UserError
 from pyhudi.formats.avro_schema import docs_of
 from pyhudi.near_names import near_names
+from pyhudi.options import DEFAULT_TABLE_VERSION
 from pyhudi.read.table_schema import schema_text
 from pyhudi.records import without_meta
 from pyhudi.sql.statements import Topic
 from pyhudi.sync.column_types import hive_type
 from pyhudi.table.commit_facts import completed_commits
+from pyhudi.table.properties import TableConfig
 
 
 def describe(topic: Topic, table: Table, key: str | None = None) -> pa.Table:
@@ -38,7 +41,21 @@ def listed(names: list[str]) -> pa.Table:
 
 def _types(table: Table) -> dict[str, str]:
     schema = without_meta(table.schema)
-    return {field.name: hive_type(field.type, timestamps=True) for field in schema}
+    return {field.name: _type(field.type) for field in schema}
+
+
+def _type(kind: pa.DataType) -> str:
+    """The name of a type in Spark SQL: as in Hive, but names of fields keep their case, and times
+    without a zone are told apart."""
+    if pt.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if pt.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{_type(field.type)}' for field in kind)}>"
+    if pt.is_list(kind):
+        return f"array<{_type(kind.value_type)}>"
+    if pt.is_map(kind):
+        return f"map<{_type(kind.key_type)},{_type(kind.item_type)}>"
+    return hive_type(kind, timestamps=True)
 
 
 def column_comments(table: Table) -> dict[str, str]:
@@ -130,9 +147,12 @@ def _creation(table: Table) -> pa.Table:
         "type": "mor" if config.is_merge_on_read else "cow",
         "primaryKey": ",".join(config.record_key_fields),
         "orderingFields": ",".join(config.ordering_fields),
+        **_further(config),
     }
     listed_ = ",\n".join(
-        f"  {name} = {_text(value)}" for name, value in properties.items() if value
+        f"  {name if name.isidentifier() else _text(name)} = {_text(value)}"
+        for name, value in properties.items()
+        if value
     )
     parts = [f"CREATE TABLE {_quoted(config.name)} (\n{columns})", "USING hudi"]
     if config.partition_fields:
@@ -141,6 +161,29 @@ def _creation(table: Table) -> pa.Table:
         parts.append(f"COMMENT {_text(comment)}")
     parts += [f"LOCATION {_text(table.path)}", f"TBLPROPERTIES (\n{listed_})"]
     return _texts({"createtab_stmt": ["\n".join(parts)]})
+
+
+def _further(config: TableConfig) -> dict[str, str]:
+    """Properties that differ from those of a table that CREATE TABLE makes without them."""
+    known = config.properties
+    found = {
+        name: value
+        for name, value in sorted(known.items())
+        if name.startswith(("hoodie.keygen.", "hoodie.index.", "hoodie.bucket.index."))
+        or not name.startswith(("hoodie.", "pyhudi.", "comment"))
+    }
+    if any(name.startswith("hoodie.keygen.") for name in found):
+        names = ("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class")
+        found |= {name: known[name] for name in names if name in known}
+    plain = {
+        "hoodie.table.version": str(DEFAULT_TABLE_VERSION),
+        "hoodie.datasource.write.partitionpath.urlencode": "false",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.table.cdc.supplemental.logging.mode": "",
+    }
+    if config.partition_fields:
+        plain["hoodie.datasource.write.hive_style_partitioning"] = "true"
+    return found | {n: known[n] for n, value in plain.items() if known.get(n, value) != value}
 
 
 def _quoted(name: str) -> str:

@@ -87,8 +87,40 @@ def test_show_create_table_states_columns_keys_and_place(tmp_path: Path) -> None
         "CREATE TABLE `trips` (\n  `id` string,\n  `n` bigint,\n  `tags` array<string>,\n"
         "  `city` string)\nUSING hudi\nPARTITIONED BY (`city`)\n"
         f"LOCATION '{table.path}'\n"
-        "TBLPROPERTIES (\n  type = 'mor',\n  primaryKey = 'id',\n  orderingFields = 'n')"
+        "TBLPROPERTIES (\n  type = 'mor',\n  primaryKey = 'id',\n  orderingFields = 'n',\n"
+        "  'hoodie.datasource.write.hive_style_partitioning' = 'false')"
     )
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"version": 6},
+        {"index": "bucket", "options": {"hoodie.bucket.index.num.buckets": 4}},
+        {"options": {"hoodie.datasource.write.partitionpath.urlencode": "true"}},
+        {"options": {"hoodie.datasource.write.hive_style_partitioning": "true"}},
+        {"options": {"hoodie.table.cdc.enabled": "true"}},
+        {"partition_by": ()},
+        {"partition_by": [pyhudi.TimestampPartition("city", "DATE_STRING", "yyyy", "yyyyMMdd")]},
+    ],
+)
+def test_show_create_table_creates_the_same_table(
+    definition: dict[str, Any], tmp_path: Path
+) -> None:
+    types = [
+        ("id", pa.int64()), ("S", pa.struct([("Big", pa.map_(pa.string(), pa.date32()))])),
+        ("local", pa.timestamp("us")), ("at", pa.timestamp("us", "UTC")), ("city", pa.string()),
+    ]  # fmt: skip
+    arguments = {"record_key": "id", "partition_by": "city", **definition}
+    table = pyhudi.create_table(tmp_path / "trips", pa.schema(types), **arguments)
+    lake = pyhudi.connect(tmp_path)
+    lake.sql("alter table trips set tblproperties ('owner' = 'ana', 'a.b' = 'c')")
+    text = lake.sql("show create table trips").to_pylist()[0]["createtab_stmt"]
+    before = dict(table.config.properties)
+    lake.sql("drop table trips")
+    lake.sql(text)
+    again = pyhudi.open_table(tmp_path / "trips")
+    assert dict(again.config.properties) == before
 
 
 REFUSED = [
