@@ -13,11 +13,15 @@ import pytest
 
 import pyhudi
 from pyhudi.api.table import Table
+from pyhudi.engine import LocalEngine
 from pyhudi.metadata.definitions import read_definitions
 from pyhudi.metadata.file_stats.collect import newest_entries
 from pyhudi.metadata.file_stats.partition_ranges import partition_key
 from pyhudi.metadata.file_stats.records import range_key
 from pyhudi.metadata.payloads import PARTITION_STATS
+from pyhudi.options import parse_options
+from pyhudi.storage.local import LocalFileSystem
+from tests.support.engines import Pausing
 from tests.support.inside import fs_of, state_of
 
 STATS = {
@@ -191,3 +195,38 @@ def test_a_table_without_partitions_has_statistics_of_files_alone(tmp_path: Path
     table.bulk_insert(rows(range(5, 10)))
     assert PARTITION_STATS.path not in table.config.metadata_partitions
     assert table.scan(where=pc.field("n") == 3).explain().skipped_by == {"column statistics": 1}
+
+
+@pytest.mark.parametrize(("version", "kind"), LAYOUTS)
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_write_that_began_first_and_ends_last_is_found_by_filters(
+    tmp_path: Path, version: int, kind: str, count: int
+) -> None:
+    """Each writer begins while the one before it writes, so they end in the opposite order, and
+    the statistics of the last to end are in the oldest log."""
+    options = {**STATS, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+    pyhudi.create_table(
+        tmp_path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        version=version, options=options,
+    )  # fmt: skip
+
+    def write(number: int) -> None:
+        engine = LocalEngine(1)
+        if number < count:
+            engine = Pausing("write", lambda: write(number + 1), after=True)
+        parsed = parse_options(options)
+        Table(LocalFileSystem(tmp_path), options=parsed, engine=engine).insert(
+            rows([number], number)
+        )
+
+    write(1)
+    table = pyhudi.open_table(tmp_path, options=options)
+    commits = table.timeline.commits.instants
+    done = [instant.completed_at or "" for instant in commits]
+    assert len(commits) == count and done == sorted(done, reverse=True)
+    for number in range(1, count + 1):
+        found = table.scan(["id"], where=pc.field("n") == 101 * number).to_arrow()
+        assert found["id"].to_pylist() == [f"k{number:03d}"]
+        assert table.scan(["id"], where=pc.field("n") > 5000).count() == 0
+    table.insert(rows([9], 9))
+    assert partition_bounds(table, "n", "p0") == (101, 909)

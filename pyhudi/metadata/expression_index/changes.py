@@ -26,6 +26,7 @@ from pyhudi.metadata.file_stats.changes import (
     FEW_FILES,
     FileChanges,
     RecordChanges,
+    are_newest,
     bloom_changes,
     combined_entries,
     entries_of_files,
@@ -96,6 +97,7 @@ def _ranges(
     return ranges_of_files(
         index, [*found, *missing], newest, older, stored,
         gone=_ended(index, changes), partitions=partitions,
+        is_tight=are_newest(table, changes.time),
     )  # fmt: skip
 
 
@@ -114,6 +116,7 @@ def ranges_of_files(
     *,
     gone: Sequence[str] = (),
     partitions: Sequence[str] = (),
+    is_tight: bool = True,
 ) -> RecordChanges:
     """The entries of files and of partitions.
 
@@ -123,8 +126,9 @@ def ranges_of_files(
     definition = StatsDefinition(index.version, frozenset([index.column]))
     of_files = range_changes(found, definition)
     keys, entries = combined_entries(
-        newest, older, stored or {}, found, [index.column], index.version, naming=NAMING
-    )
+        newest, older, stored or {}, found, [index.column], index.version,
+        naming=NAMING, is_tight=is_tight,
+    )  # fmt: skip
     keys, values = encoded(keys, entries, PARTITION_RANGE)
     known = set(keys.to_pylist())
     lost = [key for name in partitions if (key := NAMING.key(index.column, name)) not in known]

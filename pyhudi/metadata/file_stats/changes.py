@@ -55,7 +55,7 @@ from pyhudi.storage.filesystem import FileInfo
 from pyhudi.table.timeline_facts import load_view
 from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.commit_metadata import WriteStat
-from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 
 FEW_FILES: Final = 16
 """Number of files up to which their statistics are computed in the process of the writer."""
@@ -188,8 +188,18 @@ def _of_partitions(
     unknown = [file for file, is_known in zip(older, known, strict=True) if not is_known]
     missing = _indexed(table, [plain_stat(*file) for file in unknown], definition, engine)
     entries = [*found, *missing]
-    keys, values = combined_entries(files, older, stored, entries, columns, definition.version)
+    keys, values = combined_entries(
+        files, older, stored, entries, columns, definition.version,
+        is_tight=are_newest(table, changes.time),
+    )  # fmt: skip
     return RecordChanges(*encoded(keys, values, PARTITION_RANGE), ended), missing
+
+
+def are_newest(table: MetadataTable, time: InstantTime) -> bool:
+    """Whether no write that began before `time` is still running, whose records would be those of
+    an older commit though it completes later."""
+    pending = (i for i in table.data if i.action in COMMITS and i.state is not State.COMPLETED)
+    return all(instant.time >= time for instant in pending)
 
 
 def newest_files(table: MetadataTable, changes: FileChanges) -> list[FileName]:
@@ -270,6 +280,7 @@ def combined_entries(
     version: int,
     *,
     naming: PartitionNames | None = None,
+    is_tight: bool = True,
 ) -> tuple[pa.Array, pa.StructArray]:
     """(keys, entries) of partitions, from stored entries of older files and computed ones."""
     keys, computed = file_entries(found)
@@ -283,4 +294,5 @@ def combined_entries(
             both = pa.concat_arrays([computed, stored[column]])
             own = pc.coalesce(own, pc.add(places, len(computed)))
         by_column[column] = both.take(own)
-    return partition_entries(files, by_column, version, naming or PartitionNames())
+    naming = naming or PartitionNames()
+    return partition_entries(files, by_column, version, naming, is_tight=is_tight)

@@ -1,6 +1,9 @@
 """Entries of `partition_stats`: the range of a column over the files of a partition.
 
-The files are those of the newest slices, so the bounds are tight.  The type of the bounds comes
+The files are those of the newest slices, so the bounds are tight, unless a write that began earlier
+is still running: its entries will be those of an older commit and have rows of this partition too,
+so bounds that replace them would hide these rows.  Bounds that are not tight add to older ones.
+The type of the bounds comes
 from the entries of the files.  A file that has entries, but none of this column, was written
 before the column existed: its rows count as nulls.
 
@@ -92,12 +95,15 @@ def partition_entries(
     entries: Mapping[str, pa.StructArray],
     version: int,
     naming: PartitionNames = _NAMES,
+    *,
+    is_tight: bool = True,
 ) -> tuple[pa.Array, pa.StructArray]:
     """(keys, entries) of the partitions of these files, in no particular order.  Pure.
 
     files: of the newest slices of the partitions.  entries: per column one of each file, null
-    where it has none.  version: of the index.  A partition has no entry of a column if no file
-    has one, or if the bounds of its files cannot be combined.
+    where it has none.  version: of the index.  is_tight: whether the entries replace those of
+    older commits; else they add to them.  A partition has no entry of a column if no file has
+    one, or if the bounds of its files cannot be combined.
     """
     partitions, homes = np.unique([p for p, _ in files] or [""], return_inverse=True)
     sets = [str(p) for p in partitions]
@@ -107,7 +113,7 @@ def partition_entries(
     keys: list[str] = []
     parts: list[pa.StructArray] = []
     for column, of_files in entries.items():
-        found = _entries_of_column(column, of_files, rows, names, homes, version)
+        found = _entries_of_column(column, of_files, rows, names, homes, version, is_tight=is_tight)
         if found is not None:
             keys += [naming.key(column, sets[n]) for n in found[0]]
             parts.append(found[1])
@@ -131,10 +137,11 @@ def _entries_of_column(
     version: int,
     *,
     is_log: bool = False,
+    is_tight: bool = False,
 ) -> tuple[list[int], pa.StructArray] | None:
     """(numbers of sets of rows, their entries) of one column; names: of the sets.
 
-    is_log: the sets are logs, whose entries are not tight; else partitions."""
+    is_log: the sets are logs; else partitions."""
     kind = bounds_type(entries)
     if kind is None:
         return None
@@ -161,7 +168,7 @@ def _entries_of_column(
         high=high,
         counts=_counts(entries, np.where(absent, rows, 0), homes, len(names), chosen),
         typed=typed,
-        is_tight=not is_log,
+        is_tight=is_tight,
     )
     return chosen.tolist(), columns.to_entries()
 
