@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -41,10 +42,8 @@ def arrow_schema(schema: Any) -> pa.Schema:
     unread unless they are a stream that has no schema apart from them.  Without meta columns."""
     if isinstance(schema, pa.Schema):
         return schema
-    if hasattr(schema, "__arrow_c_schema__"):
-        found = pa.schema(schema)
-    elif hasattr(schema, "__arrow_c_stream__"):
-        found = pa.RecordBatchReader.from_stream(schema).schema
+    if hasattr(schema, "__arrow_c_schema__") or hasattr(schema, "__arrow_c_stream__"):
+        found = _schema_of(schema)
     elif hasattr(schema, "collect_schema") and hasattr(schema, "limit"):  # a polars LazyFrame
         found = arrow_schema(schema.limit(0).collect())
     else:
@@ -63,12 +62,44 @@ def arrow_table(rows: Any) -> pa.Table:
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        found = pa.table(rows)
+        with _of_columns(rows):
+            found = pa.table(rows)
         unnamed = [name for name in found.column_names if _INDEX.fullmatch(name)]
         return found.drop_columns(unnamed) if unnamed else found
     if hasattr(rows, "collect_schema") and hasattr(rows, "collect"):  # a polars LazyFrame
         return arrow_table(rows.collect())
     raise UserError("rows must be Arrow data", type=type(rows).__name__, hint=_rows_hint(rows))
+
+
+def stream_of(rows: Any) -> pa.RecordBatchReader:
+    """The batches of an object with `__arrow_c_stream__`.  Raises UserError for one column without
+    a name, such as an Arrow array."""
+    with _of_columns(rows):
+        return pa.RecordBatchReader.from_stream(rows)
+
+
+@contextmanager
+def _of_columns(rows: Any) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise UserError(
+            "rows must have named columns", type=type(rows).__name__, reason=str(error),
+            hint="pass a table: pa.table({'id': array})",
+        ) from error  # fmt: skip
+
+
+def _schema_of(schema: Any) -> pa.Schema:
+    """Raises UserError for a type or a column that is no schema."""
+    try:
+        if hasattr(schema, "__arrow_c_schema__"):
+            return pa.schema(schema)
+        return pa.RecordBatchReader.from_stream(schema).schema
+    except pa.ArrowInvalid as error:
+        raise UserError(
+            "not a schema or rows", type=type(schema).__name__, reason=str(error),
+            hint="pass a schema of named columns: pa.schema([field])",
+        ) from error  # fmt: skip
 
 
 def _rows_hint(rows: Any) -> str:
@@ -92,7 +123,7 @@ def incoming_rows(rows: Any) -> Rows:
         return StreamRows(rows)
     is_table = isinstance(rows, pa.Table) or hasattr(rows, "__dataframe__")
     if hasattr(rows, "__arrow_c_stream__") and not is_table:
-        return StreamRows(pa.RecordBatchReader.from_stream(rows))
+        return StreamRows(stream_of(rows))
     return TableRows(arrow_table(rows))
 
 

@@ -6,9 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from pyhudi.api.input_conversion import IndexName, ScanModeName, SchemaModeName, TableTypeName
+from pyhudi.api.input_conversion import (
+    IndexName,
+    ScanModeName,
+    SchemaModeName,
+    TableTypeName,
+    stream_of,
+)
 from pyhudi.api.other_arguments import leads_on
 from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.errors import TableNotFoundError
@@ -70,7 +74,7 @@ def _with_schema(rows: Any) -> Any:
     is_frame = hasattr(rows, "__dataframe__") or hasattr(rows, "__arrow_c_schema__")
     if is_frame or not hasattr(rows, "__arrow_c_stream__"):
         return rows
-    return pa.RecordBatchReader.from_stream(rows)
+    return stream_of(rows)
 
 
 @leads_on

@@ -87,6 +87,12 @@ MACROS: Final = (
       else x end
     """,
     """
+    create macro __pyhudi_words(x varchar[], separator) as
+      case when list_aggregate(x, 'count') > 0 then list_reduce(
+        list_filter(x, lambda e: e is not null), lambda a, b: a || separator || b) end,
+      (x, separator) as x
+    """,
+    """
     create macro __pyhudi_remainder(x, y) as case
       when y = 0 and x is not null then error('Division by zero in a remainder')
       else x % y end
@@ -194,6 +200,10 @@ def _joined(node: Tree) -> Tree:
     for part in node.expressions or [node.this, node.expression]:
         if not isinstance(part, exp.Literal | exp.DPipe):
             part.replace(_call("__pyhudi_part", part.copy()))
+    if isinstance(node, exp.ConcatWs):  # releases of DuckDB write a list in other ways
+        separator, *parts = node.expressions
+        for part in parts:
+            part.replace(_call("__pyhudi_words", part.copy(), separator.copy()))
     return node
 
 

@@ -132,6 +132,16 @@ def test_rows_of_python_name_the_call_that_converts_them(path: Path, rows: Any, 
         pyhudi.open_table(path).upsert(rows)
 
 
+@pytest.mark.parametrize("column", [pa.array(["a"]), pa.chunked_array([["a"]]), pa.array([None])])
+def test_a_column_without_a_name_is_not_rows(path: Path, tmp_path: Path, column: Any) -> None:
+    for verb in ("upsert", "insert", "delete", "merge"):
+        with pytest.raises(UserError, match="rows must have named columns"):
+            getattr(pyhudi.open_table(path), verb)(column)
+    for schema in (column, pa.field("id", pa.string())):
+        with pytest.raises(UserError, match="not a schema or rows"):
+            pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+
+
 def test_lazy_frames_of_polars_are_collected(tmp_path: Path) -> None:
     import polars
 
