@@ -46,11 +46,12 @@ Unzip = Callable[[Path], Opened]
 @pytest.fixture
 def unzip(tmp_path: Path) -> Iterator[Unzip]:
     def extract(archive: Path) -> Opened:
+        place = tmp_path / archive.parent.name / archive.stem
         with zipfile.ZipFile(archive) as file:
-            file.extractall(tmp_path)
+            file.extractall(place)
         roots = [
             p.parent
-            for p in tmp_path.rglob(".hoodie")
+            for p in place.rglob(".hoodie")
             if p.is_dir() and ".hoodie" not in p.parent.parts and "__MACOSX" not in p.parts
         ]
         return Opened.at(min(roots, key=lambda p: len(p.parts)))
