@@ -38,7 +38,8 @@ SAME: Final = frozenset({
 })  # fmt: skip
 """Nodes of sqlglot whose text for DuckDB gives Spark's result."""
 _INTEGERS: Final = (
-    exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT,
+    exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT,
+    exp.DataType.Type.BIGINT,
 )  # fmt: skip
 WHOLE: Final = "__pyhudi_whole"
 TEXT: Final = "__pyhudi_text"
@@ -168,7 +169,7 @@ def _cast(node: Tree) -> Tree:
     if to.this in _INTEGERS:
         whole = _call(f"{WHOLE}{strict}", node.this.copy())
         return type(node)(this=whole, to=to.copy())
-    if to.this in (exp.DType.TEXT, exp.DType.VARCHAR) and not node.this.is_string:
+    if to.this in (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR) and not node.this.is_string:
         return _call(TEXT, node.this.copy())
     return node.copy()
 

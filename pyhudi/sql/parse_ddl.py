@@ -49,6 +49,9 @@ _REFUSED_TYPES: Final = {
     "VARIANT": "pyhudi.create_table creates tables with variants",
     "INTERVAL": "store a number with its unit",
 }
+_OPTIONS: Final = getattr(exp, "OptionsProperty", None)
+_ADD_PARTITION: Final = getattr(exp, "AddPartition", None)
+"""Nodes that older releases of sqlglot do not have: they give the statement back as text."""
 _PROVIDERS: Final = ("hudi", "pyhudi")
 _NO_SCHEMA_HISTORY: Final = (
     "older files keep the old name, and the history of schemas by which they would be read is not "
@@ -133,7 +136,7 @@ class _Options:
         for node in [] if given is None else given.expressions:
             if type(node) in seen:
                 refuse(create, "a clause of CREATE TABLE is given twice")
-            if type(node) not in (exp.Property, exp.OptionsProperty):
+            if type(node) not in (exp.Property, _OPTIONS):
                 seen.add(type(node))
             self._add(node, create)
 
@@ -150,7 +153,7 @@ class _Options:
                 self.comment = _text(node.this, create)
             case exp.LocationProperty():
                 self.location = _text(node.this, create)
-            case exp.OptionsProperty():
+            case _ if type(node) is _OPTIONS:
                 _add_properties(self.properties, node.expressions, create)
             case exp.Property() if type(node) is exp.Property:
                 _add_properties(self.properties, [node], create)
@@ -396,7 +399,7 @@ def _alter(tree: Tree) -> Definition:
     match first:
         case exp.AlterSet():
             return SetProperties(target, dict(_set_properties(first, tree)))
-        case exp.AddPartition():
+        case _ if type(first) is _ADD_PARTITION:
             if first.args.get("location"):
                 refuse(tree, "a partition is a folder of its table: it has no location")
             return AddPartitions(target, (_spec(first.this),), bool(first.args.get("exists")))
