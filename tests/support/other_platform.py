@@ -70,7 +70,8 @@ def _windows() -> None:
     ):
         for name in lacking:
             delattr(owner, name)
-    shutil._use_fd_functions = False  # type: ignore[attr-defined]
+    # Of CPython up to 3.13 the first decides how folders are removed, of newer ones the second.
+    _put(shutil, _use_fd_functions=False, _rmtree_impl=vars(shutil)["_rmtree_unsafe"])
     shutil.rmtree.avoids_symlink_attacks = False
     _put(os, link=_no_link)
     _without_proc()
