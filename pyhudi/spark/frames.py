@@ -138,12 +138,17 @@ def default_parallelism(spark: SparkSession) -> int:
     return 8
 
 
+def is_on_one_machine(spark: SparkSession) -> bool:
+    """Whether the driver runs the tasks itself.  Not for Connect."""
+    return _LOCAL.fullmatch(str(spark.sparkContext.master)) is not None
+
+
 def in_tasks_at_once(frame: DataFrame) -> DataFrame:
     """The frame with at most as many partitions as one machine runs at once, for functions over
     Arrow batches: a task in Python has a fixed cost.  Unchanged on a cluster, over Connect and
     after a repartition."""
     spark = frame.sparkSession
-    if is_connect(frame) or _LOCAL.fullmatch(str(spark.sparkContext.master)) is None:
+    if is_connect(frame) or not is_on_one_machine(spark):
         return frame
     java: Any = frame._jdf
     if "Repartition" in java.queryExecution().logical().nodeName():

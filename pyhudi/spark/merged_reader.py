@@ -28,7 +28,9 @@ from pyhudi.arrays import Longs
 from pyhudi.errors import UnsupportedTableError
 
 _STRETCH_BITS: Final = 14
-"""Rows of a bitmap, as a power of two: 2 KiB."""
+"""Rows of a bitmap, as a power of two."""
+
+BITMAP_BYTES: Final = 1 << (_STRETCH_BITS - 3)
 
 _NUMBER_BITS: Final = 20
 """Bits for the number of a bitmap in its file: up to 2^34 rows in a file."""
@@ -65,12 +67,14 @@ def file_number(name: str, salt: str) -> int:
 
 def salt_for(names: Sequence[str]) -> str | None:
     """A prefix with which the names of files have distinct numbers; None if none is found."""
+    return next((salt for salt in _SALTS if are_distinct(names, salt)), None)
+
+
+def are_distinct(names: Sequence[str], salt: str) -> bool:
+    """Whether the names of files have distinct numbers, in Spark as in Python."""
     if len(set(names)) < len(names) or not all(map(_NAME.fullmatch, names)):
-        return None
-    for salt in _SALTS:
-        if len({file_number(name, salt) for name in names}) == len(names):
-            return salt
-    return None
+        return False
+    return len({file_number(name, salt) for name in names}) == len(names)
 
 
 def bitmaps(rows: Longs, name: str, salt: str) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ equivalent in Spark, and the session can open the file, whose name is not a glob
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -95,15 +95,21 @@ class Readers:
 
 
 def choose_readers(
-    state: TableState, plan: ScanPlan, *, bytes_min: int, access: StoreAccess = _LOCAL
+    state: TableState,
+    plan: ScanPlan,
+    *,
+    bytes_min: int,
+    access: StoreAccess = _LOCAL,
+    stores_logs: bool = False,
 ) -> Readers:
     """The reader of each slice of a plan.
 
     bytes_min: with fewer bytes in the base files of slices with logs, pyhudi reads these slices:
-    Spark's reader would need another job.
+    Spark's reader would need another job.  stores_logs: their merged logs may be files for Spark,
+    so the bytes of logs count too.
     """
     reason = _reason_of_plan(state, plan) or access.reason
-    types = _FileTypes(state, _read_schema(plan))
+    types = _FileTypes(state, read_schema(plan))
     found = [SliceReader(Reader.PYHUDI, reason)] * len(plan.tasks)
     if reason:
         return Readers(tuple(found))
@@ -112,11 +118,13 @@ def choose_readers(
         reader = Reader.SPARK_AND_LOGS if task.slice.logs else Reader.SPARK
         found[number] = SliceReader(Reader.PYHUDI, reason) if reason else SliceReader(reader)
     chosen = Readers(tuple(found))
-    logged = [t.slice.base for t in chosen.tasks(plan, Reader.SPARK_AND_LOGS) if t.slice.base]
-    salt = salt_for([base.path.rpartition("/")[2] for base in logged])
+    logged = [task.slice for task in chosen.tasks(plan, Reader.SPARK_AND_LOGS)]
+    salt = salt_for([s.base.path.rpartition("/")[2] for s in logged if s.base])
+    size = sum(s.size_bytes if stores_logs else s.size_bytes - s.log_bytes for s in logged)
+    what = "slices with logs" if stores_logs else "the base files of slices with logs"
     reason = ""
-    if logged and sum(base.size_bytes for base in logged) < bytes_min:
-        reason = f"the base files of slices with logs have fewer than {bytes_min} bytes"
+    if logged and size < bytes_min:
+        reason = f"{what} have fewer than {bytes_min} bytes"
     elif RESERVED & {name.lower() for name in plan.tasks[0].spec.table.names}:
         reason = "the table has a column whose name the plan uses"
     elif salt is None:
@@ -142,7 +150,7 @@ def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
         return "the names of two columns differ only in case"
     if len({frozenset(task.partition_values) for task in plan.tasks}) > 1:
         return "partition paths contain different columns"
-    schema = _read_schema(plan)
+    schema = read_schema(plan)
     if len({t.slice.partition for t in plan.tasks}) > _PARTITIONS_MAX:
         by_partition = plan.tasks[0].partition_values
         listed = [
@@ -162,7 +170,7 @@ def _reason_of_plan(state: TableState, plan: ScanPlan) -> str:
     return ""
 
 
-def _read_schema(plan: ScanPlan) -> pa.Schema:
+def read_schema(plan: ScanPlan) -> pa.Schema:
     """The columns of the plan, then those that only its filter uses."""
     if not plan.tasks:
         return plan.schema
@@ -247,11 +255,26 @@ def _is_labelled(fs: FileSystem, path: str, schema: pa.Schema) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class AddedFiles:
+    """Files with rows of other origin that are read beside base files: columns of `file_schema`.
+
+    sizes: URL to bytes.  note: is given the frame of the files.
+    """
+
+    sizes: Mapping[str, int]
+    note: Callable[[DataFrame], None]
+
+
 def native_frame(
-    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask], access: StoreAccess
+    spark: SparkSession,
+    plan: ScanPlan,
+    tasks: Sequence[ReadTask],
+    access: StoreAccess,
+    added: AddedFiles | None = None,
 ) -> DataFrame:
-    """The rows of the base files of tasks, with the columns of the plan."""
-    frame, columns = _base_files(spark, plan, tasks, access)
+    """The rows of the base files of tasks, and of added ones, with the columns of the plan."""
+    frame, columns = _files(spark, plan, tasks, access, added)
     return frame.select(*(columns[name] for name in plan.schema.names))
 
 
@@ -262,31 +285,43 @@ def merged_frame(
     access: StoreAccess,
     replaced: DataFrame,
     salt: str,
+    added: AddedFiles | None = None,
 ) -> DataFrame:
     """As `native_frame`, less the rows whose bitmaps are in `replaced`."""
-    frame, columns = _base_files(spark, plan, tasks, access)
+    frame, columns = _files(spark, plan, tasks, access, added)
     placed = frame.select("*", *place_columns(salt))
     rows = without_replaced(placed, replaced)
     return rows.select(*(columns[name] for name in plan.schema.names))
 
 
-def _base_files(
-    spark: SparkSession, plan: ScanPlan, tasks: Sequence[ReadTask], access: StoreAccess
-) -> tuple[DataFrame, dict[str, Column]]:
-    """The rows of base files for which the filter is true, as a frame, and the columns of the plan
-    and of the filter as expressions over it."""
-    by_partition = tasks[0].partition_values
-    schema = _read_schema(plan)
+def file_schema(plan: ScanPlan) -> pa.Schema:
+    """The columns that are read from files: of the plan and of its filter, without those whose
+    values are in partition paths, but then with the path."""
+    by_partition = plan.tasks[0].partition_values
+    schema = read_schema(plan)
     fields = [field for field in schema if field.name not in by_partition]
-    names = [field.name for field in fields]
     by_path = any(name in by_partition for name in schema.names)
-    if by_path and PARTITION_PATH not in names:
+    if by_path and PARTITION_PATH not in (field.name for field in fields):
         fields.append(pa.field(PARTITION_PATH, pa.string()))
-    frame = _read_files(spark, tasks, to_spark(pa.schema(fields)), access)
+    return pa.schema(fields)
+
+
+def _files(
+    spark: SparkSession,
+    plan: ScanPlan,
+    tasks: Sequence[ReadTask],
+    access: StoreAccess,
+    added: AddedFiles | None,
+) -> tuple[DataFrame, dict[str, Column]]:
+    """The rows of files for which the filter is true, as a frame, and the columns of the plan and
+    of the filter as expressions over it."""
+    by_partition = plan.tasks[0].partition_values
+    schema = read_schema(plan)
+    frame = _read_files(spark, tasks, to_spark(file_schema(plan)), access, added)
     columns = {}
     for field, spark_field in zip(schema, to_spark(schema).fields, strict=True):
         if field.name in by_partition:
-            value = _partition_value(field.name, spark_field, tasks)
+            value = _partition_value(field.name, spark_field, plan.tasks if added else tasks)
         else:
             value = F.col(quoted(field.name))
         columns[field.name] = value.alias(field.name)
@@ -296,14 +331,36 @@ def _base_files(
 
 
 def _read_files(
-    spark: SparkSession, tasks: Sequence[ReadTask], schema: StructType, access: StoreAccess
+    spark: SparkSession,
+    tasks: Sequence[ReadTask],
+    schema: StructType,
+    access: StoreAccess,
+    added: AddedFiles | None,
 ) -> DataFrame:
-    files = {access.of(t.fs, t.slice.base.path): t.slice.base for t in tasks if t.slice.base}
-    if is_connect(spark) or (access.is_listed_by_spark and len(files) <= _LISTED_MAX):
-        return spark.read.schema(schema).options(**_OPTIONS).parquet(*files)
-    sizes = {url: base.size_bytes for url, base in files.items()}
-    located = access.has_locations and len(files) <= _LOCATED_MAX
-    return listed_frame(spark, sizes, schema, _OPTIONS, has_locations=located)
+    bases = {access.of(t.fs, t.slice.base.path): t.slice.base for t in tasks if t.slice.base}
+    sizes = {url: base.size_bytes for url, base in bases.items()}
+    sizes.update(added.sizes if added else {})
+    located = access.has_locations and len(sizes) <= _LOCATED_MAX
+    frame = read_listed(
+        spark, sizes, schema, has_locations=located, is_local=access.is_listed_by_spark
+    )
+    if added is not None:
+        added.note(frame)
+    return frame
+
+
+def read_listed(
+    spark: SparkSession,
+    sizes: Mapping[str, int],
+    schema: StructType,
+    *,
+    has_locations: bool = False,
+    is_local: bool = True,
+) -> DataFrame:
+    """The rows of Parquet files of known sizes, by URL.  is_local: on this machine's disk."""
+    if is_connect(spark) or (is_local and len(sizes) <= _LISTED_MAX):
+        return spark.read.schema(schema).options(**_OPTIONS).parquet(*sizes)
+    return listed_frame(spark, sizes, schema, _OPTIONS, has_locations=has_locations)
 
 
 def _is_in_path(name: str, plan: ScanPlan) -> bool:

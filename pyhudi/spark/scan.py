@@ -20,8 +20,10 @@ from pyhudi.read.scan_tasks import ReadTask
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.spark.frames import default_parallelism, map_arrow, numbers
 from pyhudi.spark.job_submission import remote
-from pyhudi.spark.merged_reader import BITMAPS
+from pyhudi.spark.merged_logs import HeldLogs, held_logs, merged_logs
+from pyhudi.spark.merged_reader import BITMAPS, are_distinct
 from pyhudi.spark.parquet_reader import (
+    AddedFiles,
     Reader,
     Readers,
     SliceReader,
@@ -43,13 +45,17 @@ from pyhudi.spark.types import as_spark, to_spark
 from pyhudi.spark.worker import TaskOrder
 
 BYTES_MIN: Final = "spark.pyhudi.read.logs.minBytes"
-"""Property of the session: bytes of base files with logs from which Spark's reader is used."""
+"""Property of the session: bytes of slices with logs from which Spark's reader is used."""
 
 _BYTES_MIN: Final = 64 << 20
-"""The default, plus `_BYTES_OF_LOGS` for each byte of logs: what Spark's reader saves must exceed
-the cost of another job and of a second merge of the logs."""
+"""The default without stored logs, of base files, plus `_BYTES_OF_LOGS` for each byte of logs: what
+Spark's reader saves must exceed the cost of another job and of a second merge of the logs."""
 
 _BYTES_OF_LOGS: Final = 3
+
+_STORED_BYTES_MIN: Final = 16 << 20
+"""The default where merged logs are stored, of base files and logs: below, a query takes as long
+either way."""
 
 
 @dataclass(frozen=True)
@@ -81,33 +87,78 @@ def explain_scan(spark: SparkSession, state: TableState, plan: ScanPlan) -> Spar
 
 
 def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFrame:
-    """The rows of a plan.  Every use of the frame reads the snapshot of the plan."""
+    """The rows of a plan.  Every use of the frame reads the snapshot of the plan.
+
+    Cost: a job, if logs are merged now, for this frame and later ones (`merged_logs`).
+    """
     access = _access(spark, plan)
     readers = _readers(spark, state, plan, access)
-    plain = readers.tasks(plan, Reader.SPARK)
-    logged = readers.tasks(plan, Reader.SPARK_AND_LOGS)
-    work = [SliceWork(task) for task in readers.tasks(plan, Reader.PYHUDI)]
-    work += [SliceWork(task, logged_only=True) for task in logged]
-    frames = []
-    if plain:
-        frames.append(native_frame(spark, plan, plain, access))
-    if logged:
-        replaced = _replaced_frame(spark, logged, readers.salt)
-        frames.append(merged_frame(spark, plan, logged, access, replaced, readers.salt))
+    with held_logs(spark, plan, readers) as logs:
+        plain = [*readers.tasks(plan, Reader.SPARK), *logs.whole]
+        merging = logs.missing
+        others = readers.tasks(plan, Reader.PYHUDI)
+        if _size_of(merging) < _bytes_min(spark, merging, is_stored=False):
+            others, merging = others + merging, []
+        work = [SliceWork(task) for task in others]
+        work += [SliceWork(task, logged_only=True) for task in merging]
+        frames = _stored_frames(spark, plan, plain, logs, access, readers.salt)
+    if merging:
+        replaced = _replaced_frame(spark, merging, readers.salt)
+        frames.append(merged_frame(spark, plan, merging, access, replaced, readers.salt))
     if work or not frames:
         frames.append(_arrow_frame(spark, plan, work))
     return reduce(lambda one, other: one.union(other), frames)
 
 
+def _stored_frames(
+    spark: SparkSession,
+    plan: ScanPlan,
+    plain: Sequence[ReadTask],
+    logs: HeldLogs,
+    access: StoreAccess,
+    salt: str,
+) -> list[DataFrame]:
+    """The rows of stored logs, of their base files, and of base files without logs: in one scan if
+    most rows are to be compared with bitmaps anyway."""
+    cut, added, replaced = logs.cut, logs.rows, logs.replaced
+    if replaced is None:
+        return [native_frame(spark, plan, plain, access, added)] if plain or added else []
+    if _size_of(plain) <= _size_of(cut) and _are_distinct([*cut, *plain], added, salt):
+        tasks = [*cut, *plain]
+        return [merged_frame(spark, plan, tasks, access, replaced, salt, added)]
+    frames = [native_frame(spark, plan, plain, access, added)] if plain or added else []
+    return [*frames, merged_frame(spark, plan, cut, access, replaced, salt)]
+
+
+def _size_of(tasks: Sequence[ReadTask]) -> int:
+    """Bytes of the base files of tasks."""
+    return sum(task.slice.base.size_bytes for task in tasks if task.slice.base)
+
+
+def _are_distinct(tasks: Sequence[ReadTask], added: AddedFiles | None, salt: str) -> bool:
+    """Whether rows of any of these files are compared with no other file's bitmaps."""
+    paths = [task.slice.base.path for task in tasks if task.slice.base]
+    paths += added.sizes if added else ()
+    return are_distinct([path.rpartition("/")[2] for path in paths], salt)
+
+
 def _readers(
     spark: SparkSession, state: TableState, plan: ScanPlan, access: StoreAccess
 ) -> Readers:
-    bytes_min = int(spark.conf.get(BYTES_MIN, None) or _default_bytes_min(plan))
-    return choose_readers(state, plan, bytes_min=bytes_min, access=access)
+    stores = merged_logs(spark) is not None
+    bytes_min = _bytes_min(spark, plan.tasks, is_stored=stores)
+    return choose_readers(state, plan, bytes_min=bytes_min, access=access, stores_logs=stores)
 
 
-def _default_bytes_min(plan: ScanPlan) -> int:
-    logs = sum(task.slice.log_bytes for task in plan.tasks if task.slice.base)
+def _bytes_min(spark: SparkSession, tasks: Sequence[ReadTask], *, is_stored: bool) -> int:
+    """Bytes of slices with logs from which Spark's reader is used.  is_stored: the merged logs are,
+    so they are not merged again at each query."""
+    stated = spark.conf.get(BYTES_MIN, None)
+    if stated:
+        return int(stated)
+    if is_stored:
+        return _STORED_BYTES_MIN
+    logs = sum(task.slice.log_bytes for task in tasks if task.slice.base)
     return _BYTES_MIN + _BYTES_OF_LOGS * logs
 
 

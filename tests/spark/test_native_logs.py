@@ -18,6 +18,7 @@ from pyspark import TaskContext
 
 import pyhudi
 import pyhudi.spark as hudi
+from pyhudi.spark.merged_logs import BYTES_MAX
 from pyhudi.spark.merged_reader import bitmaps, file_number, salt_for
 from pyhudi.spark.parquet_reader import Reader
 from pyhudi.spark.scan import BYTES_MIN
@@ -31,6 +32,7 @@ def every_size(spark: Any) -> Iterator[None]:
     spark.conf.set(BYTES_MIN, "0")
     yield
     spark.conf.unset(BYTES_MIN)
+    spark.conf.unset(BYTES_MAX)
 
 
 def sorted_rows(rows: Any) -> list[str]:
@@ -169,6 +171,8 @@ def test_an_attempt_that_dies_changes_nothing(spark: Any, tmp_path: Path) -> Non
     frame = compare(spark, tmp_path / "t", merge=added, both=1)
     assert (tmp_path / "died").exists()
     (tmp_path / "died").unlink()
+    spark.conf.set(BYTES_MAX, "0")  # the logs are merged by each query
+    frame = hudi.open_table(spark, tmp_path / "t", merge=added).scan()
     assert frame.selectExpr("sum(n)").first()[0] == 9
     assert (tmp_path / "died").exists()
 
@@ -202,6 +206,10 @@ def test_logs_raise_the_size_from_which_sparks_reader_is_used(spark: Any, tmp_pa
     (task,) = local.scan().plan.tasks
     assert task.slice.log_bytes
     spark.conf.unset(BYTES_MIN)
+    (chosen,) = hudi.open_table(spark, tmp_path / "t").explain().readers
+    assert chosen.reader is Reader.PYHUDI
+    assert f" {16 << 20} bytes" in chosen.reason
+    spark.conf.set(BYTES_MAX, "0")
     (chosen,) = hudi.open_table(spark, tmp_path / "t").explain().readers
     assert chosen.reader is Reader.PYHUDI
     assert f" {(64 << 20) + 3 * task.slice.log_bytes} bytes" in chosen.reason
