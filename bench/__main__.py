@@ -19,6 +19,7 @@ SMALL: dict[str, list[str]] = {
     "base_file": ["--rows", "20000", "--repeat", "1"],
     "snapshot_read": ["--rows", "20000", "--repeat", "1"],
     "position_read": ["--smoke"],
+    "merged_logs": ["--smoke"],
     "incremental_read": ["--smoke"],
     "local_upsert": ["--smoke"],
     "rewrite_limit": ["--smoke"],

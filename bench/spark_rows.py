@@ -43,7 +43,7 @@ def make(folder: Path, rows: int, batch: int, batches: int) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "base.parquet").exists():
-        _write(pq, _rows(np.arange(rows), 0, 0), folder / "base.parquet", 1 << 18)
+        _write(pq, rows_of(np.arange(rows), 0, 0), folder / "base.parquet", 1 << 18)
     for number in range(batches):
         path = folder / f"up{number}.parquet"
         if path.exists():
@@ -51,7 +51,7 @@ def make(folder: Path, rows: int, batch: int, batches: int) -> None:
         dice = np.random.default_rng(100 + number)
         old = dice.choice(rows, batch * 9 // 10, replace=False)
         new = np.arange(rows + number * batch // 10, rows + (number + 1) * batch // 10)
-        _write(pq, _rows(np.concatenate([old, new]), number + 1, 10 + number), path, 1 << 16)
+        _write(pq, rows_of(np.concatenate([old, new]), number + 1, 10 + number), path, 1 << 16)
 
 
 def _write(pq: Any, table: Any, path: Path, row_group_size: int) -> None:
@@ -61,7 +61,8 @@ def _write(pq: Any, table: Any, path: Path, row_group_size: int) -> None:
     part.replace(path)
 
 
-def _rows(numbers: Any, version: int, seed: int) -> Any:
+def rows_of(numbers: Any, version: int, seed: int) -> Any:
+    """Rows with these numbers: their keys and partitions are the same in every version."""
     import numpy as np
     import pyarrow as pa
 
