@@ -5,6 +5,9 @@ by `SparkSession.sql` or `SparkSession.table`, fresh views of its session whose 
 snapshot are made again.  Both methods are replaced once in a process; the property
 `spark.pyhudi.freshViews` of a session names its views, so other sessions go to PySpark unchanged.
 A view that the program dropped or replaced is no longer looked at.
+
+Logs are merged and stored (`merged_logs`) for a view when a statement contains its name: it may not
+read the others at all, and if it does through a view over them, the query merges their logs.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -26,21 +29,28 @@ _originals: dict[tuple[type, str], Callable[..., Any]] = {}
 _numbers = itertools.count()
 
 
+class MakeFrame(Protocol):
+    """Makes the frame of a snapshot; `merges` as for `scan_frame`."""
+
+    def __call__(self, *, merges: bool) -> DataFrame: ...
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What a view reads.  newest: the position of the table now, and the frame of that snapshot."""
 
-    newest: Callable[[], tuple[str, Callable[[], DataFrame]]]
+    newest: Callable[[], tuple[str, MakeFrame]]
 
 
 @dataclass(slots=True)
 class _Shown:
-    """A fresh view as it was made last."""
+    """A fresh view as it was made last.  is_merged: for a statement with its name."""
 
     name: str
     view: View
     position: str
     frame: DataFrame
+    is_merged: bool = False
 
 
 _shown: dict[str, _Shown] = {}
@@ -50,7 +60,7 @@ _shown: dict[str, _Shown] = {}
 def register(spark: SparkSession, views: Mapping[str, View], *, fresh: bool) -> None:
     """Make or replace temporary views.  All tables are opened before the first view is made."""
     found = {name: view.newest() for name, view in views.items()}
-    frames = {name: make() for name, (_, make) in found.items()}
+    frames = {name: make(merges=False) for name, (_, make) in found.items()}
     with _LOCK:
         numbers = [n for n in _numbers_of(spark) if _shown[n].name not in views]
         for name, frame in frames.items():
@@ -81,7 +91,9 @@ def _after_refresh(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(self: SparkSession, *arguments: Any, **named: Any) -> Any:
         with _LOCK:
-            retained = [n for n in _numbers_of(self) if _refresh(self, _shown[n])]
+            given = (*arguments, *named.values())
+            text = " ".join(value for value in given if isinstance(value, str)).lower()
+            retained = [n for n in _numbers_of(self) if _refresh(self, _shown[n], text)]
             if retained != _numbers_of(self):
                 self.conf.set(_NAMED, ",".join(retained))
         return original(self, *arguments, **named)
@@ -89,10 +101,12 @@ def _after_refresh(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _refresh(spark: SparkSession, shown: _Shown) -> bool:
-    """Make a view again if its table has a newer snapshot.  False: it is another view now."""
+def _refresh(spark: SparkSession, shown: _Shown, text: str) -> bool:
+    """Make a view again if its table has a newer snapshot, or its logs are to be merged as the text
+    has its name.  False: it is another view now."""
     position, make = shown.view.newest()
-    if position == shown.position:
+    is_named = shown.name.lower() in text
+    if position == shown.position and (shown.is_merged or not is_named):
         return True
     try:
         current = _originals[type(spark), "table"](spark, shown.name)
@@ -100,6 +114,6 @@ def _refresh(spark: SparkSession, shown: _Shown) -> bool:
             return False
     except AnalysisException:  # dropped
         return False
-    shown.frame, shown.position = make(), position
+    shown.frame, shown.position, shown.is_merged = make(merges=is_named), position, is_named
     shown.frame.createOrReplaceTempView(shown.name)
     return True

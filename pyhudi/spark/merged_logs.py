@@ -14,29 +14,34 @@ is no room are read as without this module.
 from __future__ import annotations
 
 import gc
+import logging
+import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.errors import OptionError, SchemaError
+from pyhudi.errors import OptionError, SchemaError, StorageError
 from pyhudi.formats.logical_types import HUDI_TYPE
 from pyhudi.read.scan_plan import ScanPlan
 from pyhudi.read.scan_tasks import ReadTask
+from pyhudi.records import META_COLUMNS
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import is_connect, is_on_one_machine
 from pyhudi.spark.listed_files import hadoop_path, hadoop_properties
 from pyhudi.spark.merged_reader import BITMAP_BYTES, BITMAPS
 from pyhudi.spark.parquet_reader import AddedFiles, Reader, Readers, file_schema, read_listed
 from pyhudi.spark.slice_tasks import LogWork, StoredFile, StoredLogs, store_logs
-from pyhudi.spark.store_access import store_access
+from pyhudi.spark.store_access import StoreAccess, store_access
 from pyhudi.spark.types import to_spark
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.local import LocalFileSystem
@@ -50,6 +55,10 @@ FOLDER: Final = "spark.pyhudi.read.logs.folder"
 the same name.  On one machine the default is the folder of the application's own files."""
 
 _BYTES_MAX: Final = 4 << 30
+_PROBE: Final = "probe"
+"""A file in a configured folder, with which it is found how the session opens its store."""
+
+_LOG: Final = logging.getLogger("pyhudi")
 
 _GROWTH: Final = 2
 """Bytes of stored rows for a byte of logs, which are compressed better, as an estimate."""
@@ -59,6 +68,9 @@ _LOCAL_BYTES_MAX: Final = 2 << 20
 
 _LOCAL_SETS_MAX: Final = 16
 _PLANS_MAX: Final = 256
+_COLLECT_SECONDS: Final = 60.0
+"""Garbage is collected for room once in this time: it stops the JVM."""
+
 _REQUESTED_MAX: Final = 100_000
 
 
@@ -66,13 +78,13 @@ _REQUESTED_MAX: Final = 100_000
 class _Entry:
     """The stored logs of a slice.
 
-    fields: the columns of their rows, as in the table.  rules: refers to a merge function whose
-    identity is part of the key.  planners: calls that are about to make a plan with it.
+    columns: of their rows.  rules: refers to a merge function whose identity is part of the key.
+    planners: calls that are about to make a plan with it.
     """
 
     key: Hashable
     logs: StoredLogs
-    fields: dict[str, pa.Field]
+    columns: frozenset[str]
     rules: Any
     planners: int = 1
 
@@ -83,8 +95,7 @@ class _Entry:
     def serves(self, task: ReadTask, columns: pa.Schema) -> bool:
         """Whether its rows are those of a task, with these columns."""
         sees = task.spec.visibility.sees
-        fields = self.fields
-        return all(c.name in fields and fields[c.name] == c for c in columns) and all(
+        return self.columns.issuperset(columns.names) and all(
             sees(time) == answer for time, answer in self.logs.answers
         )
 
@@ -100,6 +111,10 @@ class MergedLogs:
     _by_key: dict[Hashable, list[_Entry]] = field(default_factory=dict)
     _plans: list[tuple[Any, Sequence[_Entry]]] = field(default_factory=list)
     """Weak references to Java objects of plans, and the entries whose files these read."""
+    _plans_max: int = _PLANS_MAX
+    """With more, those that have ended are forgotten."""
+    _collected: float = -_COLLECT_SECONDS
+    """When garbage was last collected for room, by `time.monotonic`."""
     _requested: OrderedDict[Hashable, None] = field(default_factory=OrderedDict)
     """Slices whose logs a scan has read, oldest first."""
     _local: OrderedDict[Hashable, DataFrame] = field(default_factory=OrderedDict)
@@ -111,7 +126,9 @@ class MergedLogs:
 
     def find(self, tasks: Sequence[ReadTask], columns: pa.Schema, salt: str) -> list[_Entry | None]:
         """The stored logs of tasks with these columns, held until `release`."""
-        return [self._find(task, columns, salt) for task in tasks]
+        keys = _keys(tasks, salt)
+        with self._lock:
+            return [self._find(*pair, columns) for pair in zip(tasks, keys, strict=True)]
 
     def merge(
         self,
@@ -128,7 +145,7 @@ class MergedLogs:
         Cost: a job.  Raises as the reads of the tasks do.
         """
         found: list[_Entry | None] = [None] * len(tasks)
-        keys = [_key(task, salt) for task in tasks]
+        keys = _keys(tasks, salt)
         with self._lock:
             chosen = [n for n, key in enumerate(keys) if not is_narrow or key in self._requested]
             self._requested.update(dict.fromkeys(keys))
@@ -140,14 +157,12 @@ class MergedLogs:
                 found[number] = entry
         return found
 
-    def _find(self, task: ReadTask, columns: pa.Schema, salt: str) -> _Entry | None:
-        """The entry of a task, held until `release`."""
-        with self._lock:
-            for entry in reversed(self._by_key.get(_key(task, salt), ())):
-                if entry.serves(task, columns):
-                    self._entries.move_to_end(entry)
-                    entry.planners += 1
-                    return entry
+    def _find(self, task: ReadTask, key: Hashable, columns: pa.Schema) -> _Entry | None:
+        for entry in reversed(self._by_key.get(key, ())):
+            if entry.serves(task, columns):
+                self._entries.move_to_end(entry)
+                entry.planners += 1
+                return entry
         return None
 
     def release(self, entries: Iterable[_Entry | None]) -> None:
@@ -164,30 +179,46 @@ class MergedLogs:
         if not self._make_room(spark, _GROWTH * sum(task.slice.log_bytes for task in tasks)):
             return found
         order = sorted(range(len(tasks)), key=lambda number: -tasks[number].slice.size_bytes)
+        keys = _keys(tasks, salt)
+        folder = secrets.token_hex(8)
         work = [
-            LogWork(tasks[n], self._stored_columns(tasks[n], columns, salt), salt, self.fs)
+            LogWork(
+                tasks[n], self._stored_columns(tasks[n], keys[n], columns), salt, self.fs, folder
+            )
             for n in order
         ]
-        results = SparkEngine(spark).run(store_logs, work, label="merge logs")
+        results: list[StoredLogs | None] = []
+        try:
+            results = SparkEngine(spark).run(store_logs, work, label="merge logs")
+        finally:
+            self._keep_only(folder, [logs for logs in results if logs is not None])
         if not self.is_removed:
             self._remove_at_exit(spark)
         with self._lock:
             for number, item, logs in zip(order, work, results, strict=True):
                 if logs is None:
                     continue
-                spec = item.task.spec
-                fields = {name: spec.table.field(name) for name in item.columns}
-                entry = _Entry(_key(item.task, salt), logs, fields, spec.rules)
+                entry = _Entry(keys[number], logs, frozenset(item.columns), item.task.spec.rules)
                 self._entries[entry] = None
                 self._by_key.setdefault(entry.key, []).append(entry)
                 found[number] = entry
         return found
 
-    def _stored_columns(self, task: ReadTask, columns: pa.Schema, salt: str) -> tuple[str, ...]:
+    def _keep_only(self, folder: str, stored: Sequence[StoredLogs]) -> None:
+        """Delete what attempts of a job wrote that failed or were not the first to end."""
+        used = {file.path for logs in stored for file in logs.files}
+        with suppress(StorageError):  # what remains is deleted with the whole folder
+            if not used:
+                self.fs.delete_folder(folder)
+                return
+            written = [f"{folder}/{name}" for name in self.fs.names(folder)]
+            self.fs.delete([path for path in written if path not in used])
+
+    def _stored_columns(self, task: ReadTask, key: Hashable, columns: pa.Schema) -> tuple[str, ...]:
         """Those that a scan reads; all of the table unless it is the first and reads few."""
         known = [column.name for column in task.spec.table if _is_storable(column)]
         with self._lock:
-            is_first = not self._by_key.get(_key(task, salt))
+            is_first = key not in self._by_key
         if is_first and _are_few(columns, task.spec.table):
             return tuple(columns.names)
         return tuple(dict.fromkeys((*columns.names, *known)))
@@ -199,12 +230,13 @@ class MergedLogs:
         bound = bytes_max(spark)
         java: Any = spark._jvm
         with self._lock:
-            if len(self._plans) > _PLANS_MAX:
-                self._forget_ended()
             for collect in (False, True):
                 if self.size_bytes + size_bytes <= bound:
                     return True
                 if collect:  # both notice late which plans nothing refers to
+                    if time.monotonic() - self._collected < _COLLECT_SECONDS:
+                        return False
+                    self._collected = time.monotonic()
                     gc.collect()
                     java.java.lang.System.gc()
                 self._forget_ended()
@@ -221,7 +253,8 @@ class MergedLogs:
         self._plans = [plan for plan in self._plans if plan[0].get() is not None]
 
     def _delete(self, entry: _Entry) -> None:
-        self.fs.delete([file.path for file in entry.logs.files])
+        with suppress(StorageError):  # what remains is deleted with the whole folder
+            self.fs.delete([file.path for file in entry.logs.files])
         del self._entries[entry]
         self._by_key[entry.key].remove(entry)
         if not self._by_key[entry.key]:
@@ -229,14 +262,19 @@ class MergedLogs:
 
     def _remove_at_exit(self, spark: SparkSession) -> None:
         """Let Hadoop delete the folder when the JVM of the driver ends."""
-        path = hadoop_path(spark, self.url(spark, ""))
+        path = hadoop_path(spark, self.access(spark).of(self.fs, ""))
         path.getFileSystem(hadoop_properties(spark)).deleteOnExit(path)
 
     # ---- for HeldLogs ---------------------------------------------------------------------------
 
-    def url(self, spark: SparkSession, path: str) -> str:
-        """The URL of a file for Spark."""
-        return store_access(spark, self.fs, path).of(self.fs, path)
+    def access(self, spark: SparkSession) -> StoreAccess:
+        """How the session opens the files."""
+        return store_access(spark, self.fs, _PROBE)
+
+    def sizes(self, spark: SparkSession, files: Iterable[StoredFile]) -> dict[str, int]:
+        """URL to bytes."""
+        access = self.access(spark)
+        return {access.of(self.fs, file.path): file.size_bytes for file in files}
 
     def note_plan(self, spark: SparkSession, entries: Sequence[_Entry], frame: DataFrame) -> None:
         """Note that a frame of files reads those of entries; all plans over it refer to its index
@@ -246,10 +284,12 @@ class MergedLogs:
         jvm: Any = spark._jvm
         with self._lock:
             self._plans.append((jvm.java.lang.ref.WeakReference(index), entries))
+            if len(self._plans) > self._plans_max:
+                self._forget_ended()
+                self._plans_max = max(_PLANS_MAX, 2 * len(self._plans))
 
     def _stored_bitmaps(self, spark: SparkSession, files: Sequence[StoredFile]) -> DataFrame:
-        sizes = {self.url(spark, file.path): file.size_bytes for file in files}
-        return read_listed(spark, sizes, BITMAPS)
+        return read_listed(spark, self.sizes(spark, files), BITMAPS)
 
     def _local_bitmaps(self, spark: SparkSession, files: Sequence[StoredFile]) -> DataFrame:
         """Bitmaps as rows of the plan.  Cost: a job the first time."""
@@ -312,7 +352,7 @@ class HeldLogs:
         files = [entry.logs.rows for entry in self._entries if entry.logs.rows]
         if not files or self.store is None:
             return None
-        sizes = {self.store.url(self.spark, file.path): file.size_bytes for file in files}
+        sizes = self.store.sizes(self.spark, files)
         return AddedFiles(sizes, partial(self.store.note_plan, self.spark, self._entries))
 
     @property
@@ -325,11 +365,13 @@ class HeldLogs:
 
 
 @contextmanager
-def held_logs(spark: SparkSession, plan: ScanPlan, readers: Readers) -> Iterator[HeldLogs]:
+def held_logs(
+    spark: SparkSession, plan: ScanPlan, readers: Readers, *, merges: bool
+) -> Iterator[HeldLogs]:
     """The stored logs for a plan, which stay until the block has made frames of them.
 
-    Logs that are not stored are merged now: if there is room for them; for a plan of few columns or
-    with a filter, if an earlier one has read the slice.
+    merges: logs that are not stored are merged now, if there is room for them; for a plan of few
+    columns or with a filter, if an earlier one has read the slice.
     Cost: a job, if logs are merged.  Raises as the reads of the tasks do.
     """
     tasks = readers.tasks(plan, Reader.SPARK_AND_LOGS)
@@ -340,7 +382,7 @@ def held_logs(spark: SparkSession, plan: ScanPlan, readers: Readers) -> Iterator
     columns, salt = file_schema(plan), readers.salt
     found = store.find(tasks, columns, salt)
     try:
-        missing = [number for number, entry in enumerate(found) if entry is None]
+        missing = [n for n, entry in enumerate(found) if entry is None and merges]
         new = store.merge(
             spark, [tasks[n] for n in missing], columns, salt, is_narrow=_is_narrow(plan, columns)
         )
@@ -357,14 +399,23 @@ def _is_narrow(plan: ScanPlan, columns: pa.Schema) -> bool:
 
 
 def _are_few(columns: pa.Schema, table: pa.Schema) -> bool:
-    return 2 * len(columns) < len(table)
+    """Whether the columns have fewer than half of a table's, without meta columns."""
+    own = len(set(table.names).difference(META_COLUMNS))
+    return 2 * len(set(columns.names).difference(META_COLUMNS)) < own
 
 
-def _key(task: ReadTask, salt: str) -> Hashable:
-    """What the stored logs of a slice follow from, but for its visible instants."""
-    rules = task.spec.rules
-    files = tuple((file.path, file.size_bytes) for file in task.slice.files)
-    return task.fs.url, files, replace(rules, function=None), id(rules.function), salt
+def _keys(tasks: Sequence[ReadTask], salt: str) -> list[Hashable]:
+    """What the stored logs of slices follow from, but for their visible instants."""
+    found: list[Hashable] = []
+    spec, shared = None, None
+    for task in tasks:
+        if task.spec is not spec:
+            spec = task.spec
+            rules = replace(spec.rules, function=None), id(spec.rules.function)
+            shared = spec.table.serialize().to_pybytes(), rules, salt
+        files = tuple((file.path, file.size_bytes) for file in task.slice.files)
+        found.append((task.fs.url, files, shared))
+    return found
 
 
 def _is_storable(column: pa.Field) -> bool:
@@ -381,7 +432,7 @@ def _is_storable(column: pa.Field) -> bool:
 # ---- one of each application --------------------------------------------------------------------
 
 _LOCK: Final = threading.Lock()
-_known: dict[tuple[str, str | None], MergedLogs] = {}
+_known: dict[tuple[str, str | None], MergedLogs | None] = {}
 
 
 def bytes_max(spark: SparkSession) -> int:
@@ -399,7 +450,7 @@ def merged_logs(spark: SparkSession) -> MergedLogs | None:
     if is_connect(spark) or not bytes_max(spark):
         return None
     folder = spark.conf.get(FOLDER, None)
-    if folder is None and not is_on_one_machine(spark):
+    if folder is None and not (is_on_one_machine(spark) and _may_be_plain(spark)):
         return None
     application = spark.sparkContext.applicationId
     with _LOCK:
@@ -407,12 +458,26 @@ def merged_logs(spark: SparkSession) -> MergedLogs | None:
             del _known[other]  # its files are deleted with it
         if (application, folder) not in _known:
             _known[application, folder] = _new(spark, folder, application)
-        return _known[application, folder]
+        store = _known[application, folder]
+    return None if store is None or store.access(spark).reason else store
 
 
-def _new(spark: SparkSession, folder: str | None, application: str) -> MergedLogs:
-    if folder is not None:
-        return MergedLogs(locate(folder).sub(f"pyhudi-logs-{application}"), is_removed=False)
+def _may_be_plain(spark: SparkSession) -> bool:
+    """Whether Spark does not encrypt its own files, among which the stored ones would be."""
+    return spark.conf.get("spark.io.encryption.enabled", "false") != "true"
+
+
+def _new(spark: SparkSession, folder: str | None, application: str) -> MergedLogs | None:
+    """None, with a warning, if the folder cannot be written."""
+    if folder is not None:  # others may write there, so the name is not one that they can guess
+        fs = locate(folder).sub(f"pyhudi-logs-{application}-{secrets.token_hex(8)}")
+        try:
+            fs.create(_PROBE, b"", durable=False)
+        except StorageError as error:
+            _LOG.warning("merged logs are not stored, so each query merges them: %s", error)
+            return None
+        return MergedLogs(fs, is_removed=False)
     java: Any = spark._jvm
-    own = java.org.apache.spark.SparkFiles.getRootDirectory()  # deleted by SparkContext.stop
-    return MergedLogs(LocalFileSystem(f"{own}/pyhudi-logs"), is_removed=True)
+    own = Path(java.org.apache.spark.SparkFiles.getRootDirectory())  # deleted by SparkContext.stop
+    (own / "pyhudi-logs").mkdir(mode=0o700, exist_ok=True)
+    return MergedLogs(LocalFileSystem(str(own / "pyhudi-logs")), is_removed=True)

@@ -86,14 +86,17 @@ def explain_scan(spark: SparkSession, state: TableState, plan: ScanPlan) -> Spar
     return SparkScanPlan(plan, _readers(spark, state, plan, _access(spark, plan)).slices)
 
 
-def scan_frame(spark: SparkSession, state: TableState, plan: ScanPlan) -> DataFrame:
+def scan_frame(
+    spark: SparkSession, state: TableState, plan: ScanPlan, *, merges: bool = True
+) -> DataFrame:
     """The rows of a plan.  Every use of the frame reads the snapshot of the plan.
 
-    Cost: a job, if logs are merged now, for this frame and later ones (`merged_logs`).
+    merges: logs may be merged now, for this frame and later ones (`merged_logs`); if not, logs that
+    are not stored yet are merged by each use of the frame.  Cost: a job, if logs are merged now.
     """
     access = _access(spark, plan)
     readers = _readers(spark, state, plan, access)
-    with held_logs(spark, plan, readers) as logs:
+    with held_logs(spark, plan, readers, merges=merges) as logs:
         plain = [*readers.tasks(plan, Reader.SPARK), *logs.whole]
         merging = logs.missing
         others = readers.tasks(plan, Reader.PYHUDI)

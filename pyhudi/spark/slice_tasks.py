@@ -126,13 +126,14 @@ _ROW_GROUP_ROWS: Final = 1 << 18
 class LogWork:
     """A slice whose logs are merged and stored.
 
-    columns: of the rows.  salt: of `merged_reader.bitmaps`.  fs: where the files go.
+    columns: of the rows.  salt: of `merged_reader.bitmaps`.  fs, folder: where the files go.
     """
 
     task: ReadTask
     columns: tuple[str, ...]
     salt: str
     fs: FileSystem
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,22 +202,22 @@ def store_logs(work: LogWork) -> StoredLogs | None:
     batches = spark_batches(rows, as_spark(spec.schema), rows=_ROW_GROUP_ROWS)
     try:
         return StoredLogs(
-            _stored(work.fs, "rows", pa.Table.from_batches(batches) if batches else None),
-            _stored(work.fs, "replaced", replaced),
+            _stored(work, "rows", pa.Table.from_batches(batches) if batches else None),
+            _stored(work, "replaced", replaced),
             tuple(recording.answers.items()),
         )
     except (StorageError, OSError):
         return None
 
 
-def _stored(fs: FileSystem, kind: str, table: pa.Table | None) -> StoredFile | None:
+def _stored(work: LogWork, kind: str, table: pa.Table | None) -> StoredFile | None:
     """Write rows as a Parquet file with a new name: fast, not small.  Bounds of floating columns
     would hide NaN from Spark, so there are none."""
     if table is None or not table.num_rows:
         return None
-    path = f"{kind}-{new_write_token()}.parquet"
+    path = f"{work.folder}/{kind}-{new_write_token()}.parquet"
     bounded = [column.name for column in table.schema if not has_floats(column.type)]
-    with fs.open_scratch(path) as sink:
+    with work.fs.open_scratch(path) as sink:
         with LargeWrites(sink) as stream:
             pq.write_table(
                 table, stream, row_group_size=_ROW_GROUP_ROWS, compression="snappy",

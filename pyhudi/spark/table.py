@@ -38,7 +38,7 @@ from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, RECORD_KEY, without_meta
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.spark.frames import collected, in_structs, is_frame, quoted, with_type, with_values
-from pyhudi.spark.fresh_views import View, register
+from pyhudi.spark.fresh_views import MakeFrame, View, register
 from pyhudi.spark.row_staging import SparkKeys, SparkRows
 from pyhudi.spark.scan import SparkScanPlan, explain_scan, scan_frame
 from pyhudi.spark.types import arrow_schema_of, to_arrow, to_spark
@@ -186,7 +186,8 @@ def register_views(
 
     A view reads the snapshot of the call, without meta columns; a later call replaces it by the
     newest.  fresh: `spark.sql` and `spark.table` of this session replace it first if the table has
-    a newer snapshot, so each query reads the newest; queries of other languages do not.
+    a newer snapshot, so each query reads the newest; queries of other languages do not.  Logs are
+    merged once, and stored, when a statement names a fresh view; by each query of other views.
     Raises UserError for a name that is not an identifier, before any view is made.
     """
     for name in views:
@@ -207,9 +208,9 @@ def _viewed(
     path: str | os.PathLike[str],
     options: Mapping[str, Any] | None,
     storage_options: Mapping[str, Any] | None,
-) -> tuple[str, Callable[[], DataFrame]]:
+) -> tuple[str, MakeFrame]:
     table = open_table(spark, path, options=options, storage_options=storage_options)
-    return table.position(), lambda: table.scan(with_meta=False)
+    return table.position(), table.view_frame
 
 
 @methods_lead_on
@@ -274,6 +275,14 @@ class SparkTable(api.Table):
     def _scan(self, request: ScanRequest) -> Any:
         return read_current(
             self._state, lambda state: scan_frame(self._spark, state, plan_scan(state, request))
+        )
+
+    def view_frame(self, *, merges: bool) -> DataFrame:
+        """The newest snapshot without meta columns; `merges` as for `scan_frame`."""
+        request = ScanRequest(with_meta=False, data_skipping=self._options.read.data_skipping)
+        return read_current(
+            self._state,
+            lambda s: scan_frame(self._spark, s, plan_scan(s, request), merges=merges),
         )
 
     def explain(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,12 @@ pytest.importorskip("pyspark")
 
 import pyhudi
 import pyhudi.spark as hudi
-from pyhudi.errors import OptionError
+from pyhudi.errors import CorruptFileError, OptionError
+from pyhudi.spark.frames import collected
 from pyhudi.spark.merged_logs import BYTES_MAX, FOLDER, MergedLogs, merged_logs
 from pyhudi.spark.scan import BYTES_MIN
+from pyhudi.storage.local import LocalFileSystem
+from tests.spark.test_native_logs import sorted_rows
 
 KEYS = [f"k{number:03d}" for number in range(200)]
 
@@ -55,7 +61,13 @@ def made(path: Path) -> pyhudi.Table:
 def files_of(spark: Any) -> set[str]:
     store = merged_logs(spark)
     assert store is not None
-    return set(store.fs.names(""))
+    return stored_in(store)
+
+
+def stored_in(store: MergedLogs) -> set[str]:
+    """Paths of the stored files."""
+    root = Path(store.fs.url)
+    return {str(path.relative_to(root)) for path in root.rglob("*.parquet")}
 
 
 def total(frame: Any) -> int:
@@ -152,24 +164,24 @@ def test_files_of_no_plan_are_deleted_when_room_is_needed(spark: Any, tmp_path: 
         frame = hudi.read(spark, kept.path)
         derived = frame.where("n > 1").groupBy("part").count()
         del frame
-        used = set(store.fs.names(""))
+        used = stored_in(store)
         ended = hudi.read(spark, gone.path)
         assert total(ended) == 250
-        both = set(store.fs.names(""))
+        both = stored_in(store)
         assert len(both) == len(used) + 4
         del ended
         wait_until(lambda: is_collected(spark, store, 1))
         room = 2 * log_bytes(third)
         spark.conf.set(BYTES_MAX, str(size_of(store, used) + room))
         new = hudi.read(spark, third.path)
-        left = set(store.fs.names(""))
+        left = stored_in(store)
         assert used <= left and not (both - used) & left
         assert total(new) == 250 and "MapInArrow" not in plan_of(new)
         assert sum(row["count"] for row in derived.collect()) == 50
         spark.conf.set(BYTES_MAX, "1")  # no room, as both plans exist
         fourth = hudi.read(spark, made(tmp_path / "fourth").path)
         assert "MapInArrow" in plan_of(fourth) and total(fourth) == 250
-        assert set(store.fs.names("")) == left
+        assert stored_in(store) == left
     finally:
         with_store(spark, None)
 
@@ -179,7 +191,7 @@ def log_bytes(table: pyhudi.Table) -> int:
 
 
 def size_of(store: MergedLogs, names: set[str]) -> int:
-    return sum(entry.size_bytes for entry in store.fs.children("") if entry.name in names)
+    return sum(store.fs.size(name) for name in names)
 
 
 def is_collected(spark: Any, store: MergedLogs, plans: int) -> bool:
@@ -207,12 +219,90 @@ def with_store(spark: Any, store: MergedLogs | None) -> None:
         module._known[name] = store
 
 
-def test_logs_that_cannot_be_written_are_merged_by_the_query(spark: Any, tmp_path: Path) -> None:
+def test_logs_that_cannot_be_written_are_merged_by_the_query(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table = made(tmp_path / "t")
     (tmp_path / "file").write_text("no folder")
     spark.conf.set(FOLDER, str(tmp_path / "file"))
-    frame = hudi.read(spark, table.path)
+    caplog.set_level("WARNING", "pyhudi")
+    for _ in range(2):
+        frame = hudi.read(spark, table.path)
+        assert "MapInArrow" in plan_of(frame) and total(frame) == 250
+    assert caplog.text.count("merged logs are not stored") == 1
+
+
+def test_an_application_that_encrypts_its_files_stores_none(spark: Any, tmp_path: Path) -> None:
+    before = files_of(spark)
+    encrypting = spark.newSession()
+    encrypting._jsparkSession.sessionState().conf().setConfString(
+        "spark.io.encryption.enabled", "true"
+    )
+    encrypting.conf.set(BYTES_MIN, "0")
+    assert merged_logs(encrypting) is None
+    frame = hudi.read(encrypting, made(tmp_path / "t").path)
     assert "MapInArrow" in plan_of(frame) and total(frame) == 250
+    assert files_of(spark) == before
+
+
+def test_a_failed_merge_leaves_no_files(spark: Any, tmp_path: Path) -> None:
+    before = files_of(spark)
+    table = made(tmp_path / "t")
+    (log,) = (tmp_path / "t" / "odd").glob(".*.log.*")
+    log.write_bytes(log.read_bytes()[:-20])
+    with pytest.raises(CorruptFileError):
+        hudi.read(spark, table.path)
+    assert files_of(spark) == before
+
+
+def test_what_other_attempts_of_tasks_wrote_is_deleted(spark: Any, tmp_path: Path) -> None:
+    store = MergedLogs(LocalFileSystem(str(tmp_path / "stored")), is_removed=True)
+    table = made(tmp_path / "t")
+    with_store(spark, store)
+    try:
+        hudi.read(spark, table.path)
+        (folder,) = (tmp_path / "stored").iterdir()
+        used = stored_in(store)
+        (folder / "rows-of-another-attempt.parquet").write_bytes(b"")
+        store._keep_only(folder.name, [entry.logs for entry in store._entries])
+        assert stored_in(store) == used and len(used) == 4
+    finally:
+        with_store(spark, None)
+
+
+def test_a_new_column_is_null_in_rows_of_logs_that_were_stored_before(
+    spark: Any, tmp_path: Path
+) -> None:
+    table = made(tmp_path / "t")
+    old = hudi.read(spark, tmp_path / "t")
+    wide = rows_of(["k001"], 4).append_column("more", pa.array([7]))
+    table.upsert(wide, schema_mode="widen")
+    new = hudi.read(spark, tmp_path / "t")
+    assert (new.where("more is null").count(), total(new)) == (199, 252)
+    assert total(old) == 250 and "more" not in old.columns
+
+
+def test_a_view_that_no_statement_names_merges_no_logs(spark: Any, tmp_path: Path) -> None:
+    one, two = made(tmp_path / "one"), made(tmp_path / "two")
+    before = files_of(spark)
+    hudi.register_views(spark, {"logs_one": one.path, "logs_two": two.path}, fresh=True)
+    hudi.register_views(spark, {"logs_plain": one.path})
+    spark.sql("create or replace temporary view logs_over as select sum(n) s from logs_two")
+    stored = files_of(spark)
+    assert len(stored - before) == 4  # of the statement that names it
+    assert spark.sql("select sum(n) from LOGS_ONE").first()[0] == 250
+    assert len(files_of(spark) - stored) == 4
+    assert "MapInArrow" not in plan_of(spark.table("logs_one"))
+    both = files_of(spark)
+    two.upsert(rows_of(["k000"], 5))
+    one.upsert(rows_of(["k001"], 5))
+    assert spark.sql("select s from logs_over").first()[0] == 253  # fresh, but merged by the query
+    assert files_of(spark) == both
+    assert total(spark.table("logs_two")) == 253
+    assert len(files_of(spark) - both) == 2
+    assert total(spark.table("logs_plain")) == 250
+    for name in ("logs_one", "logs_two", "logs_plain", "logs_over"):
+        spark.catalog.dropTempView(name)
 
 
 def test_the_bound_zero_stores_nothing(spark: Any, tmp_path: Path) -> None:
@@ -233,6 +323,7 @@ import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 import pyhudi.spark as hudi
+from pyhudi.spark.frames import collected
 from pyhudi.spark.merged_logs import FOLDER, merged_logs
 
 table, folder = sys.argv[1:]
@@ -244,7 +335,8 @@ def session(stored):
         spark.conf.set(FOLDER, stored)
     assert hudi.read(spark, table).selectExpr("sum(n)").first()[0] == 250
     place = Path(merged_logs(spark).fs.url)
-    assert len(list(place.iterdir())) == 4, place
+    assert len(list(place.rglob("*.parquet"))) == 4, place
+    assert stored or place.stat().st_mode & 0o77 == 0, place
     return spark, place
 
 spark, place = session(None)
@@ -269,3 +361,95 @@ def test_the_files_end_with_their_session(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "stored in" in ended.stdout
     wait_until(lambda: not list(folder.iterdir()))
+
+
+# ---- generated tables ---------------------------------------------------------------------------
+
+TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "tiny": (pa.int32(), [-1, 0, 1, 2**31 - 1]),
+    "n": (pa.int64(), [-(2**63), 0, 5, 2**53 + 1]),
+    "real": (pa.float32(), [0.5, -0.0, float("nan"), float("inf")]),
+    "x": (pa.float64(), [0.1, 0.0, float("nan"), -7.25]),
+    "flag": (pa.bool_(), [True, False]),
+    "day": (pa.date32(), [date(1500, 1, 2), date(2026, 11, 24)]),
+    "at": (pa.timestamp("us", "UTC"), [-(10**15), 1_700_000_000_000_001]),
+    "wall": (pa.timestamp("us"), [-(10**16), 1_700_000_000_000_007]),
+    "cost": (pa.decimal128(12, 3), [Decimal("-1.125"), Decimal("999999999.999")]),
+    "raw": (pa.binary(), [b"", b"\x00\xff"]),
+    "text": (pa.string(), ["", "ß", "日本"]),
+    "deep": (
+        pa.struct([("a", pa.list_(pa.int64())), ("b", pa.struct([("c", pa.string())]))]),
+        [{"a": [1, None], "b": {"c": "x"}}, {"a": None, "b": None}],
+    ),
+    "pairs": (pa.map_(pa.string(), pa.int32()), [[("k", 1), ("l", None)], []]),
+}
+FILTERS = (
+    None, None, "tiny > 0", "n = 9007199254740993", "x > 0.05", "not x < 1", "real is null", "flag",
+    "day < date '2000-01-01'", "cost >= 0.5", "part = 'b c'", "id < 'k10' or flag", "deep is null",
+    "tiny in (0, 1) and x <= 0.1", "ts >= 2",
+)  # fmt: skip
+
+
+def random_rows(chance: random.Random, keys: Sequence[int], schema: pa.Schema) -> pa.Table:
+    def value(kind: str, key: int) -> Any:
+        known = {"id": f"k{key:02d}", "part": ("a", "b c", "ü")[key % 3], "ts": chance.randrange(4)}
+        if kind in known:
+            return known[kind]
+        values = TYPES[kind][1] if kind in TYPES else [1, 7]
+        return chance.choice([None, *values])
+
+    columns = {f.name: pa.array([value(f.name, k) for k in keys], f.type) for f in schema}
+    return pa.table(columns, schema=schema)
+
+
+def random_table(chance: random.Random, path: Path, version: int) -> pyhudi.Table:
+    """Upserts, deletes and a new column in logs over a bulk insert; any ordering and log format."""
+    chosen = chance.sample(sorted(TYPES), chance.randrange(4, len(TYPES)))
+    needed = ["x", "tiny", "n", "real", "flag", "day", "cost", "deep"]  # by filters
+    schema = pa.schema(
+        [("id", pa.string()), ("part", pa.string()), ("ts", pa.int64())]
+        + [(name, TYPES[name][0]) for name in dict.fromkeys((*needed, *chosen))]
+    )
+    log_format = chance.choice(["parquet", "avro"])
+    table = pyhudi.create_table(
+        path, schema, record_key="id", partition_by="part", table_type="mor", version=version,
+        ordering=chance.choice([None, "ts"]),
+        options={"hoodie.logfile.data.block.format": log_format},
+    )  # fmt: skip
+    table.bulk_insert(random_rows(chance, range(20), schema))
+    for step in range(4):
+        keys = chance.sample(range(24), chance.randrange(1, 12))
+        if step == 2:
+            table.delete(keys=[f"k{key:02d}" for key in keys[:4]])
+        elif step == 3 and chance.random() < 0.5:
+            wide = schema.append(pa.field("more", pa.int32()))
+            table.upsert(random_rows(chance, keys, wide), schema_mode="widen")
+        else:
+            table.upsert(random_rows(chance, keys, schema))
+    return table
+
+
+@pytest.mark.parametrize(("version", "seed"), [(6, 1), (8, 2), (9, 3), (9, 4), (9, 5)])
+def test_stored_logs_give_the_rows_of_the_local_engine(
+    spark: Any, tmp_path: Path, version: int, seed: int
+) -> None:
+    chance = random.Random(seed)
+    table = random_table(chance, tmp_path / "t", version)
+    table = pyhudi.open_table(table.path)
+    mine = hudi.open_table(spark, table.path)
+    names = table.schema.names
+    for turn in range(6):
+        columns = None if turn == 0 else chance.sample(names, chance.randrange(1, len(names)))
+        where = FILTERS[0] if turn == 0 else chance.choice(FILTERS)
+        expected = table.scan(columns, where).to_arrow()
+        if chance.random() < 0.5 or turn == 0:
+            frames = [mine.scan(columns, where) for _ in range(2)]  # the second time from files
+        else:
+            frame = mine.scan() if where is None else mine.scan().where(where)
+            frames = [frame if columns is None else frame.select([f"`{c}`" for c in columns])]
+        for frame in frames:
+            found = collected(frame).cast(expected.schema)
+            assert sorted_rows(row.values() for row in found.to_pylist()) == sorted_rows(
+                row.values() for row in expected.to_pylist()
+            ), (columns, where)
+        assert "MapInArrow" not in plan_of(frames[-1]), mine.explain(columns, where)

@@ -21,6 +21,7 @@ pytest.importorskip("pyspark")
 import pyhudi
 import pyhudi.spark as hudi
 from pyhudi.errors import PyhudiError
+from pyhudi.spark.merged_logs import BYTES_MAX
 from pyhudi.spark.parquet_reader import Reader
 from pyhudi.spark.scan import BYTES_MIN
 from tests.properties.test_merge_rules import small_rows
@@ -36,6 +37,10 @@ WHERES = (
     "id in ('a', 'b', 'f')", "upper(name) = 'X'", "addr is null",
 )  # fmt: skip
 COLUMNS = (None, None, ["id"], ["price", "id"], ["extra", "name"], ["_hoodie_commit_time", "tags"])
+WAYS = (("0", "0"), ("0", str(1 << 30)), ("0", str(1 << 30)), (str(1 << 40), "0"))
+"""`minBytes` and `maxBytes`: logs merged by each query, merged once (for a scan of few columns or
+rows the second time), and read in Python."""
+
 BATCH = st.lists(small_rows(), min_size=1, max_size=6)
 STEPS = st.lists(
     st.tuples(st.just("upsert"), BATCH)
@@ -56,6 +61,7 @@ QUERIES = st.tuples(
 def restored(spark: Any) -> Iterator[None]:
     yield
     spark.conf.unset(BYTES_MIN)
+    spark.conf.unset(BYTES_MAX)
 
 
 def written(path: Path, draw: st.DataObject, rule: Any, version: int) -> pyhudi.Table:
@@ -138,8 +144,9 @@ def compare(
             query(mine, kind, scan, bounds, at).collect()
         return
     rows = sorted_rows(row.values() for row in expected.to_pylist())
-    for bytes_min in ("0", str(1 << 40)):
+    for bytes_min, bytes_max in WAYS:
         spark.conf.set(BYTES_MIN, bytes_min)
+        spark.conf.set(BYTES_MAX, bytes_max)
         frame = query(mine, kind, scan, bounds, at)
         assert frame.columns == expected.schema.names
         assert sorted_rows(map(plain, tuple(row)) for row in frame.collect()) == rows
