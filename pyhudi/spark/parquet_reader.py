@@ -285,6 +285,7 @@ def merged_frame(
     access: StoreAccess,
     replaced: DataFrame,
     salt: str,
+    *,
     added: AddedFiles | None = None,
 ) -> DataFrame:
     """As `native_frame`, less the rows whose bitmaps are in `replaced`."""

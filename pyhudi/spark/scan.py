@@ -128,7 +128,7 @@ def _stored_frames(
         return [native_frame(spark, plan, plain, access, added)] if plain or added else []
     if _size_of(plain) <= _size_of(cut) and _are_distinct([*cut, *plain], added, salt):
         tasks = [*cut, *plain]
-        return [merged_frame(spark, plan, tasks, access, replaced, salt, added)]
+        return [merged_frame(spark, plan, tasks, access, replaced, salt, added=added)]
     frames = [native_frame(spark, plan, plain, access, added)] if plain or added else []
     return [*frames, merged_frame(spark, plan, cut, access, replaced, salt)]
 

@@ -270,7 +270,7 @@ class SparkTable(api.Table):
         """The first rows, in no defined order.  Raises UserError for a negative number."""
         if rows < 0:
             raise UserError("the number of rows is negative", rows=rows)
-        return collected(self.scan(with_meta=False).limit(rows))
+        return collected(self.view_frame(merges=False).limit(rows))
 
     def _scan(self, request: ScanRequest) -> Any:
         return read_current(
@@ -373,7 +373,8 @@ class SparkTable(api.Table):
         def updated(state: TableState) -> SparkRows:
             schema = without_meta(state.schema())
             request = ScanRequest(tuple(schema.names), where, data_skipping=skips)
-            frame = scan_frame(self._spark, state, plan_scan(state, request))
+            plan = plan_scan(state, request)
+            frame = scan_frame(self._spark, state, plan, merges=False)  # the slices change anyway
             return SparkRows(with_values(frame, values))
 
         return updated

@@ -157,11 +157,11 @@ def test_stored_bounds_do_not_hide_nan(spark: Any, tmp_path: Path) -> None:
 
 def test_files_of_no_plan_are_deleted_when_room_is_needed(spark: Any, tmp_path: Path) -> None:
     store = MergedLogs(merged_logs(spark).fs.sub("bounded"), is_removed=True)
-    kept, gone = made(tmp_path / "kept"), made(tmp_path / "gone")
+    first, gone = made(tmp_path / "first"), made(tmp_path / "gone")
     third = made(tmp_path / "third")
     with_store(spark, store)
     try:
-        frame = hudi.read(spark, kept.path)
+        frame = hudi.read(spark, first.path)
         derived = frame.where("n > 1").groupBy("part").count()
         del frame
         used = stored_in(store)
@@ -230,6 +230,15 @@ def test_logs_that_cannot_be_written_are_merged_by_the_query(
         frame = hudi.read(spark, table.path)
         assert "MapInArrow" in plan_of(frame) and total(frame) == 250
     assert caplog.text.count("merged logs are not stored") == 1
+
+
+def test_the_first_rows_and_an_update_merge_no_logs_for_later(spark: Any, tmp_path: Path) -> None:
+    before = files_of(spark)
+    mine = hudi.open_table(spark, made(tmp_path / "t").path)
+    assert mine.head(3).num_rows == 3
+    assert mine.update({"n": 9}, where="id in ('k000', 'k199')").updated == 2
+    assert files_of(spark) == before
+    assert total(mine.scan()) == 250 + 7 + 8
 
 
 def test_an_application_that_encrypts_its_files_stores_none(spark: Any, tmp_path: Path) -> None:
