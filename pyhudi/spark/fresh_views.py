@@ -22,6 +22,8 @@ from typing import Any, Final, Protocol
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.errors import TableNotFoundError
+
 _NAMED: Final = "spark.pyhudi.freshViews"
 _LOCK: Final = threading.RLock()
 _METHODS: Final = ("sql", "table")
@@ -103,17 +105,30 @@ def _after_refresh(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _refresh(spark: SparkSession, shown: _Shown, text: str) -> bool:
     """Make a view again if its table has a newer snapshot, or its logs are to be merged as the text
-    has its name.  False: it is another view now."""
-    position, make = shown.view.newest()
+    has its name.  False: it is another view now.  Raises TableNotFoundError for a view that the
+    text names: other statements do not need its table."""
     is_named = shown.name.lower() in text
+    try:
+        position, make = shown.view.newest()
+    except TableNotFoundError:
+        is_current = _is_current(spark, shown)
+        if is_named and is_current:
+            raise
+        return is_current
     if position == shown.position and (shown.is_merged or not is_named):
         return True
-    try:
-        current = _originals[type(spark), "table"](spark, shown.name)
-        if not current.sameSemantics(shown.frame):
-            return False
-    except AnalysisException:  # dropped
+    if not _is_current(spark, shown):
         return False
     shown.frame, shown.position, shown.is_merged = make(merges=is_named), position, is_named
     shown.frame.createOrReplaceTempView(shown.name)
     return True
+
+
+def _is_current(spark: SparkSession, shown: _Shown) -> bool:
+    """Whether the program has neither dropped nor replaced the view."""
+    try:
+        current = _originals[type(spark), "table"](spark, shown.name)
+        found: bool = current.sameSemantics(shown.frame)
+    except AnalysisException:
+        return False
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import AnalysisException
+
 import pyhudi
 import pyhudi.spark as hudi
-from pyhudi.errors import UserError
+from pyhudi.errors import TableNotFoundError, UserError
 
 
 def made(path: Path, *keys: str) -> pyhudi.Table:
@@ -94,6 +97,20 @@ def test_views_that_the_program_replaced_are_left_alone(spark: Any, tmp_path: Pa
     assert not spark.catalog.tableExists("view_y")
     assert rows_of(spark, "select count(*) from view_z") == [(2,)]
     assert not spark.newSession().catalog.tableExists("view_z")
+
+
+def test_a_fresh_view_of_a_deleted_table_fails_only_statements_that_name_it(
+    spark: Any, tmp_path: Path
+) -> None:
+    table = made(tmp_path / "t", "a", "b")
+    hudi.register_views(spark, {"view_gone": table.path}, fresh=True)
+    shutil.rmtree(tmp_path / "t")
+    assert rows_of(spark, "select 1 as one") == [(1,)]
+    with pytest.raises(TableNotFoundError):
+        spark.sql("select * from view_gone")
+    spark.catalog.dropTempView("view_gone")
+    with pytest.raises(AnalysisException):
+        spark.sql("select * from view_gone")
 
 
 @pytest.mark.pyspark("4.0")
