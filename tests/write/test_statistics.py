@@ -15,6 +15,7 @@ import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.metadata.definitions import read_definitions
+from pyhudi.metadata.file_stats import changes
 from pyhudi.metadata.file_stats.collect import newest_entries
 from pyhudi.metadata.file_stats.partition_ranges import partition_key
 from pyhudi.metadata.file_stats.records import range_key
@@ -199,11 +200,22 @@ def test_a_table_without_partitions_has_statistics_of_files_alone(tmp_path: Path
 
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
 @pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("are_all_tight", [False, True])
 def test_a_write_that_began_first_and_ends_last_is_found_by_filters(
-    tmp_path: Path, version: int, kind: str, count: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+    kind: str,
+    count: int,
+    are_all_tight: bool,
 ) -> None:
     """Each writer begins while the one before it writes, so they end in the opposite order, and
-    the statistics of the last to end are in the oldest log."""
+    the statistics of the last to end are in the oldest log.
+
+    are_all_tight: as Apache Hudi states bounds, which replace those in older logs.
+    """
+    if are_all_tight:
+        monkeypatch.setattr(changes, "are_newest", lambda table, time: True)
     options = {**STATS, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
     pyhudi.create_table(
         tmp_path, SCHEMA, record_key="id", partition_by="part", ordering="ts", table_type=kind,

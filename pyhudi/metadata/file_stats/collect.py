@@ -59,13 +59,31 @@ def read_ranges(
     return result
 
 
+def _is_in_order(metadata: MetadataTable) -> bool:
+    """Whether the logs of `partition_stats`, which are read by begin time, are those of commits
+    that completed in this order.  Cost: a listing, if any commits did not."""
+    done = {i.time: i.completion for i in metadata.timeline.commits}
+    if list(done.values()) == sorted(done.values()):
+        return True
+    for file_slice in metadata.slices(PARTITION_STATS):
+        times = [log.name.instant for log in file_slice.logs]
+        ends = [done[time] for time in times if time in done]
+        if ends != sorted(ends):
+            return False
+    return True
+
+
 def read_partition_ranges(
     metadata: MetadataTable, partitions: Sequence[str], columns: Mapping[str, pa.DataType]
 ) -> dict[str, ColumnRanges]:
     """Ranges of primitive columns over the newest slices of partitions, as `read_ranges`.
 
-    Entries that are not tight are not used: they add to older ones.
+    Entries that are not tight are not used: they add to older ones.  None is used where logs are
+    read in another order than that in which their commits completed: another program's bounds
+    can replace those of a commit that completed later.
     """
+    if not _is_in_order(metadata):
+        return {}
     keys = [partition_key(column, partition) for column in columns for partition in partitions]
     found = newest_entries(metadata, pa.array(keys, pa.string()), PARTITION_STATS)
     tight = pc.struct_field(found, "isTightBound").fill_null(False)
