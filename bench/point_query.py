@@ -54,7 +54,7 @@ def key_of(number: int) -> str:
     return f"key-{number}"
 
 
-def session(*, is_short: bool = False) -> Any:
+def session(*, is_short: bool = False, memory: str = "1g") -> Any:
     """is_short: its JVM ends before its best compiler is worth its time."""
     from pyspark.sql import SparkSession
 
@@ -64,6 +64,7 @@ def session(*, is_short: bool = False) -> Any:
     options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if is_short else ""
     spark = (
         SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", memory)
         .config("spark.driver.extraJavaOptions", options)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

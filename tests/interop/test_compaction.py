@@ -47,6 +47,7 @@ def test_either_reads_and_continues_what_the_other_compacted(
         turns.agree()
 
 
+@pytest.mark.slow
 def test_both_read_and_continue_what_log_compaction_merged(
     tmp_path: Path, hudis: list[ApacheHudi]
 ) -> None:

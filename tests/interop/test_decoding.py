@@ -189,6 +189,7 @@ def numbered(keys: range, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(made, schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_statistics_of_several_writers_and_schemas_hide_no_row(
     tmp_path: Path, kind: str, hudis: list[ApacheHudi]

@@ -151,6 +151,7 @@ def test_turns_with_every_index(
         turns.agree()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "growth"), [("cow", "GROUPS"), ("mor", "SEAL")])
 def test_an_elastic_index_is_passed_over_and_lacks_what_others_write(
     kind: str, growth: str, tmp_path: Path, hudis: list[ApacheHudi]

@@ -74,6 +74,7 @@ class Guide:
         return self.load().select(*COLUMNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apache", ["0.15.0"], indirect=True)
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_apache_hudi_reads_what_the_guide_wrote(

@@ -61,6 +61,7 @@ def test_ignore_exceptions_only_logs_the_failure(
     assert [record.levelno for record in found] == [logging.WARNING]
 
 
+@pytest.mark.slow
 @pytest.mark.pyspark("4.0")
 def test_the_data_source_prints_its_warnings_on_the_driver(tmp_path: Path) -> None:
     options = {**KEYS, **UNREACHABLE, SYNC + "ignore_exceptions": "true"}

@@ -357,6 +357,7 @@ print("stored in", other)
 """
 
 
+@pytest.mark.slow
 def test_the_files_end_with_their_session(tmp_path: Path) -> None:
     """Those of the application's folder at `stop`, those of a configured folder with the JVM."""
     made(tmp_path / "t")

@@ -75,7 +75,7 @@ def test_two_writers_lose_no_update(spark: Any, tmp_path: Path, kind: str, api: 
     assert table.index.verify().is_exact and not table.timeline.pending
 
 
-@pytest.mark.covering(0)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_two_sessions_lose_no_update_of_keys_they_share(tmp_path: Path, kind: str) -> None:
     """Each value is written once.  A shared key has the value of the newest commit, and a key of
