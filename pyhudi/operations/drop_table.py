@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyhudi.errors import WriteConflictError
 from pyhudi.filenames import (
     HOODIE,
     PARTITION_METAFILE,
@@ -30,7 +29,7 @@ from pyhudi.storage.locks.table_lock import LOCK
 from pyhudi.storage.path_remap import files_below
 from pyhudi.table.properties import load_config
 from pyhudi.transaction.begin import table_lock
-from pyhudi.transaction.heartbeat import living
+from pyhudi.transaction.heartbeat import check_no_writer
 
 _LAST: Final = (PROPERTIES_BACKUP, PROPERTIES_COPY, PROPERTIES)
 _EXAMPLES: Final = 20
@@ -69,12 +68,7 @@ def drop_table(fs: FileSystem, options: Options, *, dry_run: bool = False) -> Dr
         return _report(name, _contents(fs), dry_run=True)
     with table_lock(fs, options.write, "drop table"):
         name = load_config(fs).name
-        writers = sorted(living(fs, options.write.concurrency.heartbeats))
-        if writers:
-            raise WriteConflictError(
-                "writers are working on the table", path=fs.url, instants=", ".join(writers),
-                hint="drop the table when they have finished",
-            )  # fmt: skip
+        check_no_writer(fs, options.write.concurrency.heartbeats, "drop")
         found = _contents(fs)
         for folder in found.folders:
             fs.delete_folder(folder)

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyhudi.errors import UserError, WriteConflictError
+from pyhudi.errors import UserError
 from pyhudi.options import Options
 from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import load_config, store_config
 from pyhudi.transaction.begin import check_table, table_lock
-from pyhudi.transaction.heartbeat import living
+from pyhudi.transaction.heartbeat import check_no_writer
 
 _NAME: Final = "hoodie.table.name"
 _CHANGEABLE: Final = frozenset({_NAME, "hoodie.database.name"})
@@ -73,12 +73,7 @@ def rename_folder(fs: FileSystem, options: Options, name: str, target: FileSyste
             hint="table.copy(path) copies it; then drop it",
         )  # fmt: skip
     with table_lock(fs, options.write, "rename"):
-        writers = sorted(living(fs, options.write.concurrency.heartbeats))
-        if writers:
-            raise WriteConflictError(
-                "writers are working on the table", path=fs.url, instants=", ".join(writers),
-                hint="rename the table when they have finished",
-            )  # fmt: skip
+        check_no_writer(fs, options.write.concurrency.heartbeats, "rename")
         if os.path.lexists(target.url):
             raise UserError("the new name is that of a folder", path=target.url)
         config = load_config(fs)

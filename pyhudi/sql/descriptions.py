@@ -45,8 +45,8 @@ def _types(table: Table) -> dict[str, str]:
 
 
 def _type(kind: pa.DataType) -> str:
-    """The name of a type in Spark SQL: as in Hive, but names of fields keep their case, and times
-    without a zone are told apart."""
+    """The name of a type in Spark SQL: as in Hive, but names of fields keep their case, and a
+    timestamp without a zone is a type of its own."""
     if pt.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
     if pt.is_struct(kind):

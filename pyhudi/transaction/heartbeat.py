@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
-from pyhudi.errors import FileMissingError, StorageError
+from pyhudi.errors import FileMissingError, StorageError, WriteConflictError
 from pyhudi.filenames import HEARTBEATS
 from pyhudi.options import Heartbeats
 from pyhudi.records import InstantTime
@@ -48,6 +48,15 @@ def living(fs: FileSystem, rules: Heartbeats | None = None) -> frozenset[Instant
     rules, now = rules or Heartbeats(), time.time()
     found = (i for i in fs.children(HEARTBEATS) if not i.is_folder)
     return frozenset(InstantTime(i.name) for i in found if is_alive(fs, i, rules, now))
+
+
+def check_no_writer(fs: FileSystem, rules: Heartbeats, act: str) -> None:
+    """Raise WriteConflictError while a writer works on the table.  act: what has to wait."""
+    if writers := sorted(living(fs, rules)):
+        raise WriteConflictError(
+            "writers are working on the table", path=fs.url, instants=", ".join(writers),
+            hint=f"{act} the table when they have finished",
+        )  # fmt: skip
 
 
 def is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> bool:
