@@ -10,7 +10,15 @@ import pytest
 
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.errors import CorruptFileError, FileMissingError, LockError, WriteConflictError
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    IndexNotReadyError,
+    LockError,
+    PyhudiError,
+    TableNotFoundError,
+    WriteConflictError,
+)
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES_BACKUP, PROPERTIES_COPY
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.operations.create import create
@@ -469,16 +477,18 @@ def test_an_attempt_of_a_writer_that_announces_none_counts(new_table: NewStore) 
     assert not read.timeline.pending
 
 
-@pytest.mark.parametrize("damaged", [False, True], ids=["missing", "damaged"])
-def test_what_others_changed_after_the_lock_was_lost_is_an_error_of_the_lock(damaged: bool) -> None:
+@pytest.mark.parametrize("found", [None, CorruptFileError, IndexNotReadyError, TableNotFoundError])
+def test_what_others_changed_after_the_lock_was_lost_is_an_error_of_the_lock(
+    found: type[PyhudiError] | None,
+) -> None:
     store, one = MemoryStore(), Process("one")
 
     def read_late() -> None:
         fs = LeasedFileSystem(store, one, "t")
         with TableLock(fs):
             one.stop()
-            if damaged:
-                raise CorruptFileError("the next holder dropped an index that was to be read")
+            if found:
+                raise found("the next holder dropped an index that was to be read")
             fs.read("removed by the next holder")
 
     first = Call(read_late)

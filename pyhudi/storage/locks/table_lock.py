@@ -27,7 +27,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
-from pyhudi.errors import CorruptFileError, FileMissingError, LockError, StorageError
+from pyhudi.errors import (
+    CorruptFileError,
+    FileMissingError,
+    IndexNotReadyError,
+    LockError,
+    StorageError,
+    TableNotFoundError,
+)
 from pyhudi.filenames import HEARTBEATS, HOLDS
 from pyhudi.options import LockRules
 from pyhudi.storage.filesystem import FileSystem, Mutex
@@ -38,6 +45,8 @@ WAIT_SECONDS: Final = 60.0
 _NOTICE_SECONDS: Final = 2.0
 _NOTICES_SECONDS: Final = 15.0
 _UNFENCED: Final = (LOCK, HEARTBEATS, HOLDS)
+# What a holder may meet that goes on with state which the next holder has replaced.
+_OUTDATED: Final = (FileMissingError, CorruptFileError, IndexNotReadyError, TableNotFoundError)
 
 _log = logging.getLogger("pyhudi")
 _SIGNED: Final = ("pid", "host", "thread", "purpose", "since")
@@ -115,14 +124,15 @@ class TableLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Raises LockError for a missing or damaged file after the lock was lost: others have
-        changed the table, and what is left of the files that were listed may look damaged."""
+        """Raises LockError for a missing or damaged file, index or table after the lock was lost:
+        others have changed the table, and what is left of the files that were listed may look
+        damaged, or like no table."""
         is_lost = not self._own.seconds_left()
         for gate in self._gates[1:]:
             self._own.inner.remove(gate)
         for gate in reversed(self._gates):
             gate.leave()
-        if is_lost and isinstance(error, FileMissingError | CorruptFileError):
+        if is_lost and isinstance(error, _OUTDATED):
             raise lock_lost(self._own.where) from error
 
 
