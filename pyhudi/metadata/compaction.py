@@ -72,10 +72,11 @@ from pyhudi.timeline.timeline import Timeline
 
 _LOGS_MIN: Final = 3
 _HEAVY_BYTES: Final = 16 << 20
-"""Early compaction of the record index: from `_LOGS_MIN` delta commits on, if its logs have at
-least `_HEAVY_BYTES` in total and half the size of the base files.  Compaction is only ever moved
-forward, not delayed: archival assumes that base files contain all data older than the last
-compaction."""
+"""Early compaction of the record index: from `_LOGS_MIN` delta commits on, if its files beside the
+largest of each group have at least `_HEAVY_BYTES` in total and half the size of the largest ones.
+A look-up pays for the number of files that hold much, and not for the kind of one: the log of a
+first load is read as a base file is.  Compaction is only ever moved forward, not delayed: archival
+assumes that base files contain all data older than the last compaction."""
 PENDING_MAX: Final = 1000
 """Number of delta commits since the last compaction at which writes are rejected while an older
 instant of the data table is pending: Apache Hudi's
@@ -109,13 +110,16 @@ def run_services(table: MetadataTable, *, compact_after: int, engine: Engine) ->
 
 
 def _is_heavy(table: MetadataTable) -> bool:
-    """Whether the logs of the record index are large enough to slow down look-ups."""
+    """Whether the files of the record index are large enough to slow down look-ups."""
     if RECORD_INDEX.path not in table.partitions_listed:
         return False
-    slices = [file_slice for _, file_slice in table.numbered_slices(RECORD_INDEX)]
-    logs = sum(file_slice.log_bytes for file_slice in slices)
-    bases = sum(file_slice.base.size_bytes for file_slice in slices if file_slice.base)
-    return logs >= max(_HEAVY_BYTES, bases // 2)
+    largest = others = 0
+    for _, file_slice in table.numbered_slices(RECORD_INDEX):
+        base = file_slice.base.size_bytes if file_slice.base else 0
+        sizes = [base, *(log.size_bytes for log in file_slice.logs)]
+        largest += max(sizes)
+        others += sum(sizes) - max(sizes)
+    return others >= max(_HEAVY_BYTES, largest // 2)
 
 
 def finish_pending(table: MetadataTable, engine: Engine) -> bool:

@@ -31,7 +31,7 @@ def index_logs(table: pyhudi.Table) -> int:
 def test_heavy_logs_are_merged_before_there_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "_HEAVY_BYTES", 50_000)
+    monkeypatch.setattr(compaction, "_HEAVY_BYTES", 30_000)
     options = {"hoodie.metadata.record.index.min.filegroup.count": "1"}
     table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", options=options)
     counts = []
@@ -44,3 +44,16 @@ def test_heavy_logs_are_merged_before_there_are_many(
     assert index_logs(table) == 4, "small ones wait for their number"
     keys = [f"k{n:06d}" for n in (0, 54_999, 100_003)]
     assert table.lookup([*keys, "nobody"])["found"].to_pylist() == [True] * 3 + [False]
+
+
+def test_the_log_of_a_first_load_is_not_rewritten_by_small_writes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_HEAVY_BYTES", 50_000)
+    table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id")
+    table.bulk_insert(rows(0, 20_000))
+    before = index_logs(table)
+    for number in range(4):
+        table.upsert(rows(19_990 + 10 * number, 20))
+    assert index_logs(table) > before
+    assert all(table.lookup(["k000000", "k019999", "k020039"])["found"].to_pylist())
