@@ -177,7 +177,7 @@ class TableServices:
         with table.services.start(every_seconds=60):
             stream_into(table)
         """
-        is_number = isinstance(every_seconds, int | float)
+        is_number = isinstance(every_seconds, int | float) and every_seconds is not True
         if not is_number or not 0 < every_seconds <= TIMEOUT_MAX:
             raise UserError(
                 f"every_seconds must be a number above 0 and at most {TIMEOUT_MAX:.0f}",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.api.input_conversion import count_of, required_text, text_of
+from pyhudi.api.input_conversion import count_of, names_of, required_text, text_of
 from pyhudi.api.other_arguments import methods_lead_on
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
@@ -36,6 +36,8 @@ INDEX_KINDS: Final = (
     "expression",
 )  # fmt: skip
 """Kinds of index that `TableIndex.create` builds."""
+_LARGEST_SAMPLE: Final = 100_000_000
+"""Rows are drawn with replacement and held in memory."""
 
 
 @methods_lead_on
@@ -124,6 +126,11 @@ class TableIndex:
         checked in full.  Raises IndexNotReadyError without an index or if it is behind the table.
         """
         count = count_of(sample, "sample")
+        if count is not None and count > _LARGEST_SAMPLE:
+            raise UserError(
+                "the sample is too large", sample=count, largest=_LARGEST_SAMPLE,
+                hint="leave sample out: that checks every key and every entry",
+            )  # fmt: skip
 
         def read(state: TableState) -> IndexCheck:
             kind = index_that_answers(state, self._options)
@@ -318,8 +325,8 @@ class _Given:
 
 
 def _columns(column: str | Sequence[str] | None) -> tuple[str, ...]:
-    found = (column,) if isinstance(column, str) else tuple(column or ())
-    if not all(isinstance(each, str) and each for each in found):
+    found = names_of(column)
+    if not all(found):
         raise UserError("a column is stated by its name", column=column)
     return found
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.api.input_conversion import SchemaModeName
+from pyhudi.api.input_conversion import SchemaModeName, required_text, text_of
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.index.selection import choose_index
 from pyhudi.keygen.generators import KeyRule
@@ -93,7 +93,12 @@ class IngestVerbs:
                 operation=operation,
                 hint="use " + ", ".join(_OPERATIONS),
             )
-        advance = SourceAdvance(after, checkpoint, reset_key, ignore_key)
+        advance = SourceAdvance(
+            text_of(after, "after"),
+            text_of(checkpoint, "checkpoint"),
+            text_of(reset_key, "reset_key"),
+            text_of(ignore_key, "ignore_key"),
+        )
         incoming = self._incoming(rows)
         if not skip_existing:
             kind = Operation[operation.upper()]
@@ -141,6 +146,7 @@ class IngestVerbs:
         Apache Hudi's streamer begins there too.  Raises CheckpointMovedError if an ingest moves
         the checkpoint at the same time.
         """
+        checkpoint = required_text(checkpoint, "checkpoint")
         position, schema = self.source_position()
         return self.ingest(
             pa.RecordBatchReader.from_batches(schema, ()),

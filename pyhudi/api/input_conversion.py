@@ -18,6 +18,7 @@ from pyhudi.options import HollowCommitPolicy, IndexKind, Layout, Options, Schem
 from pyhudi.read.scan_plan import ScanMode
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.records import without_meta
+from pyhudi.storage.filesystem import is_encodable
 from pyhudi.table.properties import TableConfig, TableType
 from pyhudi.write.input.batch import KeyRows, Rows, StreamRows, TableRows
 
@@ -147,21 +148,26 @@ def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def text_of(value: str | None, name: str) -> str | None:
     """An argument that is a string or None.  Raises UserError."""
-    if value is not None and not isinstance(value, str):
-        raise UserError(f"{name} must be a string", type=type(value).__name__)
-    return value
+    return None if value is None else required_text(value, name)
 
 
 def required_text(value: str, name: str) -> str:
-    """An argument that is a string.  Raises UserError."""
+    """An argument that is a string with an encoding.  Raises UserError."""
     if not isinstance(value, str):
         raise UserError(f"{name} must be a string", type=type(value).__name__)
+    if not is_encodable(value):
+        raise UserError(f"{name} has characters that UTF-8 cannot encode", given=ascii(value)[:80])
     return value
+
+
+def is_integer(value: Any) -> bool:
+    """Whether an argument is an integer; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def count_of(value: int | None, name: str) -> int | None:
     """An argument that is a positive integer or None.  Raises UserError."""
-    if value is not None and (not isinstance(value, int) or value < 1):
+    if value is not None and (not is_integer(value) or value < 1):
         raise UserError(f"{name} must be a positive integer", given=repr(value)[:80])
     return value
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.api.input_conversion import is_integer
 from pyhudi.errors import UserError
 from pyhudi.read.scan import ArrowRows
 from pyhudi.read.sql.sql_filter import Filter
@@ -20,7 +21,7 @@ class RowVerbs(ArrowRows):
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows, in no defined order.  Raises UserError for a negative number."""
-        if not isinstance(rows, int):
+        if not is_integer(rows):
             raise UserError("the number of rows must be an integer", rows=rows, hint="head(10)")
         return self._rows().head(rows)
 

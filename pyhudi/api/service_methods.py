@@ -249,7 +249,7 @@ class ServiceVerbs:
         Raises UserError if `instant` is not a completed commit or already has a savepoint,
         SnapshotExpiredError if files of the snapshot have been cleaned.
         """
-        text_of(comment, "comment")
+        required_text(comment, "comment")
         instant = text_of(instant, "instant")
         if dry_run:
             return plan_savepoint(

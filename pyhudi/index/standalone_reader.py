@@ -49,7 +49,7 @@ def open_index(
     changed, which costs a listing of its timeline.
     Raises TableNotFoundError, IndexNotReadyError where the table has no record index.
     """
-    is_number = isinstance(max_age_seconds, int | float)
+    is_number = isinstance(max_age_seconds, int | float) and max_age_seconds is not True
     if not is_number or not max_age_seconds >= 0:
         raise UserError(
             "max_age_seconds must be a non-negative number", max_age_seconds=max_age_seconds

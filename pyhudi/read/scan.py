@@ -140,7 +140,7 @@ class Scan(ArrowRows):
         left = rows
         with self.to_batches() as batches:
             while left > 0 and (batch := next(batches, None)) is not None:
-                found.append(batch.slice(0, left))
+                found.append(batch.slice(0, min(left, batch.num_rows)))
                 left -= found[-1].num_rows
         return pa.Table.from_batches(found, self.schema)
 

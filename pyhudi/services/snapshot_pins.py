@@ -29,7 +29,7 @@ from pyhudi.read.positions import (
     pending_of,
     snapshot_now,
 )
-from pyhudi.read.snapshot_availability import check_not_expired, check_not_going
+from pyhudi.read.snapshot_availability import check_not_expired, check_not_going, check_reached
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import InstantTime
@@ -128,6 +128,7 @@ def _instant_at(state: TableState, as_of: PointInTime | None) -> SnapshotInstant
     if as_of is None:
         return now
     moment, limit = moment_at(state, as_of)
+    check_reached(state, moment, limit, as_of)
     if moment.past is None:
         assert limit is not None
         found = moment.timeline.commits.up_to(limit).last

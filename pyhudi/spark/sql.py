@@ -25,6 +25,7 @@ from pyhudi.sql.planner import Planner
 from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
 from pyhudi.sql.session import Connection, Parameters, run
 from pyhudi.sql.statements import Name
+from pyhudi.storage.url_resolver import path_text
 
 _DIALECT: Final = "spark"
 _VALUES: Final = re.compile(
@@ -64,7 +65,7 @@ def connect(
 ) -> Connection:
     """SQL over the tables in a folder by Spark, as `pyhudi.connect` has it on one machine:
     CREATE TABLE makes a table in the folder.  tables, options: as for `sql`."""
-    place = os.fspath(folder)
+    place = path_text(folder)
     return _SparkConnection(_planner(spark, tables, place, options, storage_options))
 
 

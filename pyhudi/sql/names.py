@@ -37,6 +37,13 @@ class Names:
     folder: str | None = None
     storage_options: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.tables, Mapping) or not all(isinstance(n, str) for n in self.tables):
+            raise UserError(
+                "tables must map names to tables", given=ascii(self.tables)[:80],
+                hint='tables={"trips": "/data/trips"}',
+            )  # fmt: skip
+
     def find(self, name: Name) -> Named:
         """The table or rows of a name; a table as of now.  Raises UserError with near names."""
         found = self._given(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pyhudi.api.input_conversion import table_name
@@ -13,7 +13,7 @@ from pyhudi.sql.names import PROPERTIES_FILE, Named, Names
 from pyhudi.sql.parse import Parsed, parse
 from pyhudi.sql.parse import script as script_lines
 from pyhudi.sql.planner import Planner
-from pyhudi.storage.url_resolver import locate
+from pyhudi.storage.url_resolver import locate, path_text
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
@@ -52,7 +52,7 @@ def connect(
 
     tables: further names.  options, storage_options: of the tables.
     """
-    place = os.fspath(folder)
+    place = path_text(folder)
     return Connection(_planner(tables, place, options, storage_options))
 
 
@@ -125,7 +125,7 @@ def _by_name(parsed: Parsed, given: Parameters) -> dict[str, Any]:
         takes = "a sequence of values" if parsed.are_positional else None
     elif given is None:
         found, takes = {}, None
-    elif isinstance(given, str | bytes):
+    elif isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise UserError("parameters must be a sequence or a mapping", parameters=repr(given)[:80])
     else:
         found = {f"p{number}": value for number, value in enumerate(given, 1)}

@@ -196,6 +196,15 @@ class FileSystem(Protocol):
         ...
 
 
+def is_encodable(text: str) -> bool:
+    """Whether UTF-8 has the text: it has no lone surrogates, which Arrow and paths lack."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def checked_file(path: str) -> str:
     """`path` if it names something below the root, not the root itself.  Raises UserError."""
     if not path:

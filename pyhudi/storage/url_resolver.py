@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from pyhudi.errors import UserError
-from pyhudi.storage.filesystem import FileSystem
+from pyhudi.storage.filesystem import FileSystem, is_encodable
 from pyhudi.storage.hdfs import HDFS_SCHEMES, HdfsFileSystem
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
@@ -28,16 +28,8 @@ def locate(
 ) -> FileSystem:
     """The store at `path`; nothing is read.  Raises UserError for a URL with an unsupported scheme,
     for an argument that is neither text nor a path, and for options of a store that takes none."""
-    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-    if not isinstance(text, str):
-        raise UserError(
-            "the path of a table must be text or a path object",
-            type=type(text).__name__,
-            hint="pass a local path or a URL such as s3://bucket/table",
-        )
+    text = path_text(path)
     _check_options(storage_options)
-    if not text:
-        raise UserError("the path of a table must not be empty")
     scheme, _, rest = text.partition(":")
     if storage_options and not takes_options(text):
         raise UserError(
@@ -59,6 +51,22 @@ def locate(
         path=text,
         hint=f"supported: file, memory, {', '.join((*OBJECT_STORE_SCHEMES, *HDFS_SCHEMES))}",
     )
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """A path as text.  Raises UserError for anything that is no path of a file or folder."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise UserError(
+            "the path of a table must be text or a path object",
+            type=type(text).__name__,
+            hint="pass a local path or a URL such as s3://bucket/table",
+        )
+    if not text:
+        raise UserError("the path of a table must not be empty")
+    if "\0" in text or not is_encodable(text):
+        raise UserError("the path of a table has characters that no path has", path=ascii(text))
+    return text
 
 
 def locate_all(

@@ -32,7 +32,7 @@ def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: Tabl
         )  # fmt: skip
     if not values:
         raise UserError("no columns to update", hint="update({'fare': 'fare * 2'})")
-    unknown = [name for name in values if name not in schema.names]
+    unknown = [str(name) for name in values if name not in schema.names]
     if unknown:
         raise UserError(
             "the table has no such column", columns=", ".join(unknown),

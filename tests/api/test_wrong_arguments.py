@@ -18,6 +18,8 @@ from pyhudi.ingest import FileSource
 from pyhudi.storage.url_resolver import locate_all
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 2]})
+NOT_STORED = ("t\0", "t\ud800", "memory:t\ud800", "s3://bucket/t\0")
+"""Texts that no path can be."""
 Call = Callable[[Any, Path], Any]
 
 
@@ -35,12 +37,18 @@ def new(path: Path, **arguments: Any) -> pyhudi.Table:
     )
 
 
+def merged(path: Path) -> Any:
+    return pyhudi.open_table(path).merge(ROWS)
+
+
 OPENERS: tuple[Call, ...] = (
     lambda given, _: pyhudi.open_table(given),
     lambda given, _: pyhudi.create_table(given, ROWS.schema, record_key="id"),
     lambda given, _: pyhudi.doctor(given),
     lambda given, _: pyhudi.repair(given),
     lambda given, _: pyhudi.open_index(given),
+    lambda given, _: pyhudi.connect(given),
+    lambda given, path: pyhudi.open_table(path).copy(given),
 )
 MAPPINGS: tuple[Call, ...] = (
     lambda given, path: pyhudi.open_table(path, options=given),
@@ -56,6 +64,13 @@ NAMES: tuple[Call, ...] = (
     lambda given, path: pyhudi.open_table(path).cluster(partitions=given),
     lambda given, path: pyhudi.open_table(path).schedule_clustering(given, dry_run=True),
 )
+SET: tuple[Call, ...] = (
+    lambda given, path: pyhudi.open_table(path).update({given: 1}),
+    lambda given, path: merged(path).when_matched_update(set={given: "ts"}).execute(),
+    lambda given, path: merged(path).when_not_matched_insert(set={given: "ts"}).execute(),
+    lambda given, path: merged(path).when_not_matched_by_source_update(set={given: 1}).execute(),
+    lambda given, path: pyhudi.open_table(path).index.create("secondary", given),
+)
 WORDS: tuple[Call, ...] = (
     lambda given, path: new(path, schema=given),
     lambda given, path: new(path, table_type=given),
@@ -67,6 +82,8 @@ WORDS: tuple[Call, ...] = (
     lambda given, path: pyhudi.open_table(path).changes("000", hollow_commits=given),
     lambda given, path: pyhudi.open_table(path).upsert(ROWS, schema_mode=given),
     lambda given, path: pyhudi.open_table(path).savepoint(given),
+    lambda given, path: pyhudi.open_table(path).reset_checkpoint(given),
+    lambda given, path: pyhudi.open_table(path).ingest(ROWS, checkpoint=given, after=None),
     lambda given, path: pyhudi.open_table(path).savepoint("why", given),
     lambda given, path: pyhudi.open_table(path).rollback(given),
     lambda given, path: pyhudi.open_table(path).restore(given),
@@ -84,15 +101,27 @@ NUMBERS: tuple[Call, ...] = (
 @pytest.mark.parametrize(
     ("call", "given"),
     [
-        *((call, given) for call in OPENERS for given in (None, 3, b"t", ["t"], object(), "")),
+        *(
+            (call, given)
+            for call in OPENERS
+            for given in (None, 3, b"t", ["t"], object(), "", *NOT_STORED)
+        ),
         *(
             (call, given)
             for call in MAPPINGS
             for given in ("x=y", ["x"], 3, True, {1: 2}, {None: 1})
         ),
         *((call, given) for call in NAMES for given in (3, b"id", [3], ["id", None], object())),
-        *((call, given) for call in WORDS for given in (3, b"x", ["x"], object())),
-        *((call, given) for call in NUMBERS for given in ("3", -1, float("nan"), [3])),
+        *((call, given) for call in SET for given in (3, None, b"id", object(), "\ud800")),
+        *((call, given) for call in WORDS for given in (3, b"x", ["x"], object(), "a\ud800")),
+        *((call, given) for call in NUMBERS for given in ("3", -1, float("nan"), [3], True)),
+        (lambda given, path: pyhudi.open_table(path).savepoint(given), None),
+        (lambda given, path: pyhudi.open_table(path).reset_checkpoint(given), None),
+        (lambda given, path: pyhudi.open_table(path).head(given), True),
+        (lambda given, path: pyhudi.open_table(path).index.verify(given), 2**70),
+        (lambda given, path: pyhudi.sql("select 1", parameters=given), 5),
+        (lambda given, path: pyhudi.sql("select 1", tables=given), 5),
+        (lambda given, path: pyhudi.sql("select 1", tables={given: path}), 5),
     ],
 )
 def test_an_argument_of_a_wrong_kind_is_a_user_error(call: Call, given: Any, path: Path) -> None:
@@ -102,6 +131,10 @@ def test_an_argument_of_a_wrong_kind_is_a_user_error(call: Call, given: Any, pat
     assert not isinstance(raised.value.__cause__, AssertionError)
     assert sorted(path.parent.rglob("*.commit*")) == before
     assert not (path.parent / "new").exists()
+
+
+def test_head_takes_any_number_of_rows(path: Path) -> None:
+    assert pyhudi.open_table(path).head(2**70).num_rows == 2
 
 
 def found(index: pyhudi.OpenIndex) -> list[bool]:

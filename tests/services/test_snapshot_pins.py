@@ -92,6 +92,14 @@ def test_a_policy_by_versions_respects_pins_too(tmp_path: Path) -> None:
     assert len(files(tmp_path / "t")) == 2
 
 
+def test_no_snapshot_before_the_first_commit_can_be_pinned(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t")
+    for call in (table.pin_snapshot, lambda as_of: table.scan(as_of=as_of).count()):
+        with pytest.raises(UserError, match="no commit at or before this time"):
+            call(as_of="2001-01-01")
+    assert table.pinned_snapshots() == []
+
+
 def test_a_pinned_partition_outlives_its_deletion(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t")
     with table.pin_snapshot() as pinned:
