@@ -32,7 +32,7 @@
 # make long-kills           a stream is killed at 50 random points
 # make long-model           every order of steps of three writers and the services, with put-if-absent and without
 # make long-mutants         seeded bugs, each of which a test must catch
-# make long-newcomer        the first hour: the wheel in an empty folder, the tutorial, a table on S3
+# make long-newcomer       the first hour on Spark, on a laptop and on S3: the wheel in an empty folder, then the pages
 # make long-outsiders       all tables of hudi-rs, in PYHUDI_HUDI_RS_TABLES, and the rows its tests state
 # make long-postgres        queries and changes of a real PostgreSQL as sources, if it is installed
 # make long-properties      random operations on random tables, against a dict, for 10 minutes; reads by Spark

@@ -1,10 +1,12 @@
-"""The first hour of a stranger: the wheel in an empty folder, then the pages of docs/start.
+"""The first hour of three strangers: the wheel in an empty folder, then pages of the documentation.
 
-    python -m tests.newcomer.first_hour
+    python -m tests.newcomer.first_hour [spark|laptop|s3 ...]
 
-Builds the wheel, installs it into a new environment with the extras that the pages name, without a
-compiler, and runs the example of the README and every block of the pages in it, in an empty
-folder.  S3 is a server of this machine.  Nothing but the wheel is importable there.
+One replaces Apache Hudi's jar on Spark, one works with polars and DuckDB on a laptop, one operates
+tables on S3.  Each installs the wheel into a new environment with the extras that its pages name,
+without a compiler, and runs every block of the pages in it, in an empty folder; PATH and
+PYSPARK_PYTHON do not name the environment.  S3 is a server of this machine.  Nothing but the wheel
+is importable there.
 """
 
 from __future__ import annotations
@@ -18,13 +20,20 @@ import sys
 import tempfile
 import time
 import zipfile
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from tests.support.object_stores import environment_of, s3_server
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/start/tutorial.md", "docs/start/s3_tutorial.md")
+WALKS: Final = {
+    "spark": ("docs/start/spark_tutorial.md", "docs/coming_from/apache_hudi.md"),
+    "laptop": ("README.md", "docs/start/tutorial.md", "docs/start/laptop_tutorial.md"),
+    "s3": ("docs/start/s3_tutorial.md",),
+}
+"""Pages of each walk."""
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
 WHEEL_BYTES_MAX = 10 << 20
@@ -67,48 +76,54 @@ class Hour:
         return done.stdout
 
 
-def run() -> dict[str, float]:
-    """Run the hour; seconds by step."""
-    with tempfile.TemporaryDirectory(prefix="pyhudi-hour-") as name, s3_server() as server:
-        folder = Path(name)
-        hour = Hour(folder, clean_environment() | environment_of(server))
+def walk(name: str, wheel: Path) -> dict[str, float]:
+    """Take one walk; seconds by step."""
+    with (
+        tempfile.TemporaryDirectory(prefix=f"pyhudi-{name}-") as folder,
+        s3_server() if name == "s3" else nullcontext() as server,
+    ):
+        store = environment_of(server) if server else {}
+        hour = Hour(Path(folder), clean_environment() | store)
         hour.start_page("install")
-        install(hour)
-        example = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
-        code = next(text for kind, text in example if kind == "python")
-        hour.start_page("README")
-        run_python(hour, "README.md", code)
-        for page in PAGES:
+        install(hour, wheel, extras(name))
+        for page in WALKS[name]:
             hour.start_page(page)
             run_page(hour, page)
         return hour.seconds
 
 
+def build_wheel(folder: Path) -> Path:
+    """The wheel of this tree, without what it must not have."""
+    command = (sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation")
+    subprocess.run([*command, "--outdir", folder, ROOT], check=True, cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    assert wheel.stat().st_size <= WHEEL_BYTES_MAX, wheel.stat().st_size
+    check_content(wheel)
+    return wheel
+
+
 def clean_environment() -> dict[str, str]:
     """This environment without what would lead to the checkout or to a compiler."""
-    dropped = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
+    dropped = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     found = {name: value for name, value in os.environ.items() if name not in dropped}
     return found | {"CC": "no-compiler-here", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
-def install(hour: Hour) -> None:
-    """Build the wheel, and install it with the extras of the pages."""
-    with_compiler = hour.environment
-    hour.environment = {n: v for n, v in with_compiler.items() if n != "CC"}
-    command = (sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation")
-    hour.step("build the wheel", *command, "--outdir", hour.folder, ROOT, cwd=hour.folder)
-    hour.environment = with_compiler
-    (wheel,) = hour.folder.glob("*.whl")
-    assert wheel.stat().st_size <= WHEEL_BYTES_MAX, wheel.stat().st_size
-    check_content(wheel)
+def install(hour: Hour, wheel: Path, names: set[str]) -> None:
+    """Install the wheel with these extras, and let it examine the environment."""
     hour.step("environment", sys.executable, "-m", "venv", hour.folder / "venv")
-    packages = f"{wheel}[{','.join(sorted(extras()))}]"
-    hour.step("pip install", hour.bin / "pip", "install", "-q", packages)
+    packages = f"{wheel}[{','.join(sorted(names))}]"
+    hour.step(
+        f"pip install [{','.join(sorted(names))}]", hour.bin / "pip", "install", "-q", packages
+    )
     code = "import time; a = time.perf_counter(); import pyhudi; print(time.perf_counter() - a)"
     taken = min(float(hour.step("import", hour.bin / "python", "-c", code)) for _ in range(5))
     assert taken <= IMPORT_SECONDS_MAX, f"import pyhudi took {taken:.3f} s"
+    bare = hour.environment
+    hour.environment = bare | {"PATH": f"{hour.bin}:{bare['PATH']}"}  # activated
     answer = hour.step("doctor-env", hour.bin / "python", "-m", "pyhudi", "doctor-env", "--json")
     assert not json.loads(answer)["problems"]
+    hour.environment = bare
 
 
 def check_content(wheel: Path) -> None:
@@ -119,16 +134,20 @@ def check_content(wheel: Path) -> None:
     assert not [name for name in names if name.endswith((".c", ".cpp")) or "tests/" in name]
 
 
-def extras() -> set[str]:
-    """The extras that the pages tell a reader to install."""
-    text = "".join((ROOT / page).read_text("utf-8") for page in PAGES)
+def extras(name: str) -> set[str]:
+    """The extras that the pages of a walk tell a reader to install."""
+    text = "".join((ROOT / page).read_text("utf-8") for page in WALKS[name])
     return {name for names in re.findall(r"pyhudi\[(.*?)\]", text) for name in names.split(",")}
 
 
 def run_page(hour: Hour, page: str) -> None:
-    """The blocks of Python as one program, then the lines of shell."""
+    """The blocks of Python as one program, then lines of shell; of the README the first block."""
     blocks = BLOCK.findall((ROOT / page).read_text("utf-8"))
-    run_python(hour, page, "\n".join(text for kind, text in blocks if kind == "python"))
+    programs = [text for kind, text in blocks if kind == "python"]
+    if page == "README.md":
+        run_python(hour, page, programs[0])
+        return
+    run_python(hour, page, "\n".join(programs))
     for kind, text in blocks:
         for line in text.splitlines() if kind == "sh" else ():
             if line.startswith("pyhudi "):
@@ -146,11 +165,20 @@ def run_python(hour: Hour, page: str, code: str) -> None:
     assert not [text for text in checked if text not in lines], (page, lines)
 
 
+def show(name: str, seconds: dict[str, float]) -> None:
+    print(f"{sum(seconds.values()):8.1f} s  {name}")
+    for step, spent in seconds.items():
+        print(f"{spent:12.1f} s  {step}")
+
+
 def main() -> None:
-    began = time.monotonic()
-    for name, spent in run().items():
-        print(f"{spent:8.1f} s  {name}")
-    print(f"{time.monotonic() - began:8.1f} s  in all")
+    names = sys.argv[1:] or list(WALKS)
+    if unknown := set(names) - set(WALKS):
+        raise SystemExit(f"no such walk: {', '.join(sorted(unknown))}; {', '.join(WALKS)}")
+    with tempfile.TemporaryDirectory(prefix="pyhudi-wheel-") as folder:
+        wheel = build_wheel(Path(folder))
+        for name in names:
+            show(name, walk(name, wheel))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,34 @@
-"""The first hour: from the built wheel to a table on S3, with nothing that the pages do not say."""
+"""The first hour: from the built wheel to tables on Spark, on a laptop and on S3."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.newcomer.first_hour import IMPORT_SECONDS_MAX, extras, main
+from tests.newcomer.first_hour import IMPORT_SECONDS_MAX, WALKS, build_wheel, extras, show, walk
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.mark.slow
-def test_a_stranger_gets_from_the_wheel_to_a_table_on_s3() -> None:
-    main()
+@pytest.mark.parametrize("name", WALKS)
+def test_a_stranger_gets_from_the_wheel_to_a_table(name: str, wheel: Path) -> None:
+    show(name, walk(name, wheel))
 
 
 def test_the_pages_name_the_extras_that_they_need() -> None:
-    assert extras() == {"cli", "object"}
+    assert {name: extras(name) for name in WALKS} == {
+        "spark": {"spark"},
+        "laptop": {"cli", "polars", "duckdb"},
+        "s3": {"cli", "object"},
+    }
 
 
 def test_the_import_is_fast() -> None:
