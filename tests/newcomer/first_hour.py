@@ -4,9 +4,8 @@
 
 One replaces Apache Hudi's jar on Spark, one works with polars and DuckDB on a laptop, one operates
 tables on S3.  Each installs the wheel into a new environment with the extras that its pages name,
-without a compiler, and runs every block of the pages in it, in an empty folder; PATH and
-PYSPARK_PYTHON do not name the environment.  S3 is a server of this machine.  Nothing but the wheel
-is importable there.
+without a compiler, and runs every block of the pages in it, in an empty folder.  S3 is a server of
+this machine.  Nothing but the wheel is importable there.
 """
 
 from __future__ import annotations
@@ -119,11 +118,9 @@ def install(hour: Hour, wheel: Path, names: set[str]) -> None:
     code = "import time; a = time.perf_counter(); import pyhudi; print(time.perf_counter() - a)"
     taken = min(float(hour.step("import", hour.bin / "python", "-c", code)) for _ in range(5))
     assert taken <= IMPORT_SECONDS_MAX, f"import pyhudi took {taken:.3f} s"
-    bare = hour.environment
-    hour.environment = bare | {"PATH": f"{hour.bin}:{bare['PATH']}"}  # activated
+    hour.environment["PATH"] = f"{hour.bin}:{hour.environment['PATH']}"  # activated
     answer = hour.step("doctor-env", hour.bin / "python", "-m", "pyhudi", "doctor-env", "--json")
     assert not json.loads(answer)["problems"]
-    hour.environment = bare
 
 
 def check_content(wheel: Path) -> None:
