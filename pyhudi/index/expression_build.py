@@ -199,7 +199,7 @@ def create_expression(
     the table has `files`.  Cost: reads the column of every base file, and every log in full.
     """
     timeline = log.load()
-    tasks = [IndexedExpression(fs, stat, index, kind) for stat in stored_stats(fs, timeline)]
+    tasks = [IndexedExpression(fs, stat, index, kind) for stat in stored_stats(fs, log, timeline)]
     found = engine.run(index_expression, tasks, label="expression-index") if tasks else []
     if index.is_ranged:
         entries = ranges_of_files(index, found, newest_file_names(fs, config, log, timeline))

@@ -111,7 +111,7 @@ def create_metadata(
         config = drop_metadata(fs, config)
         _create_table(fs, config)
         schema = records_of(config.layout.index_version).stored
-        keys, values = encode_files(stored_files(fs, timeline), schema)
+        keys, values = encode_files(stored_files(fs, log, timeline), schema)
         config = create_partition(fs, config, timeline, FILES, [(keys, values)])
     if records is not None and RECORD_INDEX.path not in config.metadata_partitions:
         delete_partition(fs, RECORD_INDEX.path)
@@ -164,12 +164,15 @@ def _epoch(timeline: Timeline, log: TimelineLog) -> int:
     return epoch_millis(last, log.zone) if last else 0
 
 
-def stored_files(fs: FileSystem, timeline: Timeline) -> dict[str, FileMap]:
+def stored_files(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> dict[str, FileMap]:
     """Records of `files` built by listing the store: every file of a completed or archived commit.
 
-    Files of replaced groups are included: older snapshots need them until they are cleaned.
+    Files of replaced groups are included: older snapshots need them until they are cleaned.  Where
+    logs have the instant of their slice, a pending compaction's is that of completed commits; its
+    change data logs are its own.
     """
-    visibility, pending = Visibility.of(timeline), timeline.pending.times
+    visibility = Visibility.of(timeline)
+    slices = timeline.pending.times if log.layout.logs_name_slices else frozenset()
     store = StoreListing(fs)
     records: dict[str, FileMap] = {ALL_PARTITIONS: {}}
     for partition, infos in store.files(store.partitions()).items():
@@ -178,8 +181,9 @@ def stored_files(fs: FileSystem, timeline: Timeline) -> dict[str, FileMap]:
             name = parse_data_file(info.name)
             if name is None:
                 continue
-            planned = isinstance(name, LogFileName) and name.instant in pending
-            if info.size_bytes and (planned or visibility.sees(name.instant)):
+            is_log = isinstance(name, LogFileName) and not name.is_cdc
+            is_seen = (is_log and name.instant in slices) or visibility.sees(name.instant)
+            if info.size_bytes and is_seen:
                 names[info.name] = info.size_bytes
         records[partition or NON_PARTITIONED] = names
         records[ALL_PARTITIONS][partition or NON_PARTITIONED] = 0

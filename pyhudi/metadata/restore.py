@@ -210,7 +210,7 @@ def agree_with_store(
     if table is None:
         return
     if table.log.layout.metadata_instants is MetadataInstants.FRESH:
-        records = _differences(table, stored_files(fs, timeline))
+        records = _differences(table, stored_files(fs, log, timeline))
         if records:
             time = table.log.new_time(after=timeline.newest_time)
             start_delta(table, time, engine).finish_records(records)
@@ -218,7 +218,9 @@ def agree_with_store(
     time = suffixed(at, RESTORE)
     if any(i.time == time and i.is_completed for i in table.timeline):
         return
-    start_delta(table, time, engine).finish_records(_differences(table, stored_files(fs, timeline)))
+    start_delta(table, time, engine).finish_records(
+        _differences(table, stored_files(fs, log, timeline))
+    )
 
 
 def _differences(table: MetadataTable, stored: dict[str, FileMap]) -> dict[str, FileMap]:

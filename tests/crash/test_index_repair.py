@@ -3,8 +3,11 @@ or write completes it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from pyhudi.api.table import Table
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, parse_options
@@ -120,3 +123,39 @@ def test_a_rebuild_of_the_metadata_table_that_stopped_keeps_its_partitions(
             assert open_(fs).metadata.verify().is_healthy, str(first)
             assert open_(fs).index.verify().is_exact, str(first)
     assert tried > 1
+
+
+SERVICES: dict[str, Callable[[Table], object]] = {
+    "compact": lambda table: table.compact(),
+    "cluster": lambda table: table.cluster("ts"),
+}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_metadata_table_rebuilt_after_a_service_stopped_lists_no_file_of_it(
+    service: str, version: int
+) -> None:
+    """The rollback of the service deletes its files, and removes none from the metadata table."""
+    start, run = changes_kept(version), SERVICES[service]
+    want, tried = snapshot(start), 0
+    for stop in every_stop(start, lambda fs: run(open_(fs)), one_in=5, varies=True):
+        open_(stop.fs).metadata.rebuild()
+        tried += open_(stop.fs).timeline.pending.times != frozenset()
+        run(open_(stop.fs))
+        wrong = [each for each in open_(stop.fs).doctor().findings if each.code == "metadata-files"]
+        assert not wrong, str(stop)
+        assert snapshot(stop.fs) == want, str(stop)
+    assert tried
+
+
+def changes_kept(version: int) -> MemoryFileSystem:
+    """A merge-on-read table with logs, whose services write change data."""
+    fs = MemoryFileSystem()
+    given = {"hoodie.write.table.version": str(version), "hoodie.table.cdc.enabled": "true"}
+    defined = parse_options({**OPTIONS, **given})
+    create(fs, NewTable(SCHEMA, "t", TableType.MERGE_ON_READ, ("id",), ("part",), ("ts",), defined))
+    open_(fs).bulk_insert(rows(range(8), 1))
+    for ts in (2, 3):
+        open_(fs).upsert(rows(range(6), ts))
+    return fs

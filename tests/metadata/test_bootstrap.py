@@ -103,7 +103,7 @@ def test_only_files_of_visible_commits_are_listed(table: SmallTable) -> None:
     planned = table.log.request(Action.COMPACTION)
     log = LogFileName("f", planned.time, 1, "0-0-0")
     table.fs.create(join("p0", str(log)), b"x")
-    found = stored_files(table.fs, table.log.load())
+    found = stored_files(table.fs, table.log, table.log.load())
     assert found["p0"] == {**table.files["p0"], str(log): 1}
 
 

@@ -102,7 +102,7 @@ def _first_records(
     definition = stats_definition(fs, config) if ranged else StatsDefinition(0)
     tasks = [
         IndexedFile(fs, stat, definition.version, definition.columns)
-        for stat in stored_stats(fs, timeline)
+        for stat in stored_stats(fs, log, timeline)
     ]
     going = _going(log, timeline)
     stays: list[IndexedFile] = []
@@ -179,9 +179,9 @@ class _Records:
         return blooms.keys, blooms.values
 
 
-def stored_stats(fs: FileSystem, timeline: Timeline) -> Iterable[WriteStat]:
+def stored_stats(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Iterable[WriteStat]:
     """Every data file that a completed commit wrote, as a stat with its name and size."""
-    for key, names in stored_files(fs, timeline).items():
+    for key, names in stored_files(fs, log, timeline).items():
         if key == ALL_PARTITIONS:
             continue
         partition = "" if key == NON_PARTITIONED else key
