@@ -12,8 +12,16 @@ from typing import Any
 
 from tests.interop.apache_hudi.install import CommandFailed, bundle, compiled
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Half the CPU time of the defaults: small queries end before the optimizing compiler pays."""
+MEMORY = os.environ.get("HUDI_ORACLE_MEMORY", "3g")
+
+SHORT_LIVED = (
+    f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms{MEMORY} -XX:NewRatio=1 -XX:MetaspaceSize=256m"
+)
+"""Half the CPU time of the defaults: small queries end before the optimizing compiler pays.
+
+Hudi allocates 16 MB for each log that it opens.  With a heap that grows from its default size the
+collector takes a third of the time of a turn, with the whole heap from the start a thirtieth.
+"""
 
 OPENS = "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
 """Without it Java 17 cannot serialize the metadata reader of bloom look-ups."""
@@ -66,7 +74,7 @@ class Session:
         return SparkConf().setAll(
             [
                 *SETTINGS.items(),
-                ("spark.driver.memory", os.environ.get("HUDI_ORACLE_MEMORY", "3g")),
+                ("spark.driver.memory", MEMORY),
                 ("spark.driver.extraClassPath", jars),
                 ("spark.sql.warehouse.dir", str(self.scratch / "warehouse")),
                 ("spark.local.dir", str(self.scratch / "local")),
