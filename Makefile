@@ -4,7 +4,7 @@
 # make check      what CI runs: format, ruff, mypy --strict, benches at smoke size, tests
 # make long       long proofs in pieces of ten minutes, the oldest first (PART=next, PART=fuzz, MINUTES=60, SEED=N);
 #                 tests/evidence.json has what the last run of each gave; SHOW=1 prints it
-# make bench      the benches at full size; figures go to bench/RESULTS.md
+# make bench      the benches at full size; those of `make figures` go to bench/RESULTS.md
 # make figures    the figures of bench/RESULTS.md in one run of 20 minutes (MINUTES=20)
 # make docs       the documentation site, in build/site; dead links and missing names fail
 # make wheel      the wheel, in dist/

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 import pyhudi
 from bench.compaction import ApacheHudi
+from bench.results import state
 
 OPTIONS = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 LATER = 5
@@ -148,6 +149,7 @@ def _same_count(upserts: list[np.ndarray[Any, Any]], rows: pa.Table) -> None:
 
 def show(who: str, last: int, first: float, later: float) -> None:
     print(f"| {who} | {last} | {first:.1f} | {later:.1f} |", flush=True)
+    state(f"changes of {last} commits, {who}", f"first {first:.1f} ms, later {later:.1f} ms")
 
 
 def main() -> None:

@@ -3,9 +3,9 @@
     python -m bench.figures [--minutes 20] [--smoke] [--only NAME]... [--results FILE]
 
 Runs the benches below one after another, each in a process of its own and within its share of the
-time, and writes what they print, with the share of the machine that other programs used meanwhile,
-to a section of bench/RESULTS.md: at each end of a bench, so that a run that is interrupted stores
-what it did.  Sections of other runs stay as they are.  Figures count if `others` is a few per cent.
+time, and stores the claims they print in bench/RESULTS.md (`bench.results`), with the share of the
+machine that others used meanwhile: at each end of a bench, so that a run that is interrupted stores
+what it did.  Rows of other claims stay as they are.  Figures count if `others` is a few per cent.
 Exit status 1 if a bench failed, was stopped, or found a wrong result.
 """
 
@@ -14,17 +14,18 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import machine
 from bench.machine import PROGRESS, Outcome
+from bench.results import Row, merged, rows_of, stated, text_of
 
 RESULTS = machine.ROOT / "bench" / "RESULTS.md"
-TITLE = "## Figures of one run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ STEPS = (
         "upserts on Spark", "spark_upsert",
         ("--rows", "2000000", "--batch", "200000", "--limit", "420"), 60, share=0.55,
     ),
+    Step("upserts on one machine", "local_upsert", ("--rows", "1000000", "--batch", "100000"), 1.5),
+    Step("rewrites of files", "rewrite_limit", ("--turns", "1"), 1.5),
+    Step("many partitions", "many_partitions", (), 2),
+    Step("snapshots", "snapshot_read", (), 1),
     Step("table layer", "table_lookup", (), 2.5),
     Step("incremental read", "changes_read", ("--apache-hudi", "0.15.0"), 3.5),
     Step("services", "services_share", (), 3),
@@ -79,24 +84,28 @@ def run_step(command: Sequence[str], limit_seconds: float) -> tuple[Outcome, lis
     return ended, lines
 
 
-def entry(step: Step, command: Sequence[str], ended: Outcome, lines: Sequence[str]) -> str:
-    """What the results say of a step."""
-    verdict = f"; **{ended.verdict}**" if ended.verdict else ""
-    head = (
-        f"### {step.name}\n\n`python {' '.join(command[1:])}`: {ended.seconds / 60:.1f} minutes, "
-        f"others used {ended.others:.0%} of the machine{verdict}\n\n"
-    )
-    return head + "```text\n" + "\n".join(line.rstrip() for line in lines).strip() + "\n```\n"
+def rows_stated(
+    step: Step, command: Sequence[str], ended: Outcome, lines: Sequence[str]
+) -> list[Row]:
+    """The claims of a step, and one more: that its bench ends well."""
+    when = f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {commit()}, others {ended.others:.0%}"
+    shown = f"`{' '.join(command[2:])}`"
+    rows = [replace(row, when=when, command=shown) for row in stated(lines)]
+    if ended.verdict:
+        rows.append(Row(_ends_well(step), ended.verdict, "", "missed", when, shown))
+    return rows
 
 
-def with_section(text: str, head: str, entries: Sequence[str]) -> str:
-    """The results with this section replaced, or added at the end; others stay as they are."""
-    section = f"{TITLE}\n\n{head}\n\n" + "\n".join(entries)
-    before, found, rest = text.partition(TITLE + "\n")
-    if not found:
-        return text.rstrip("\n") + "\n\n" + section
-    _, more, after = rest.partition("\n## ")
-    return before + section + more + after
+def _ends_well(step: Step) -> str:
+    return f"the bench of {step.name} ends well"
+
+
+def commit() -> str:
+    """Of the code that runs; marked if it was changed since."""
+    command = ["git", "describe", "--always", "--dirty=+", "--abbrev=8", "--exclude=*"]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    ).stdout.strip()
 
 
 def main() -> int:
@@ -107,12 +116,9 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     until = time.monotonic() + given.minutes * 60
-    head = (
-        f"Written by `make figures` on {dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC: "
-        f"{machine.description()}, load {os.getloadavg()[0]:.1f} before."
-    )
-    before = given.results.read_text("utf-8") if given.results.exists() else "# Figures\n"
-    entries: list[str] = []
+    rows = rows_of(given.results.read_text("utf-8")) if given.results.exists() else []
+    print(f"{machine.description()}, load {os.getloadavg()[0]:.1f} before")
+    ran = 0
     failed: list[str] = []
     for step in STEPS:
         if given.only and step.name not in given.only:
@@ -121,10 +127,12 @@ def main() -> int:
         command = command_of(step, smoke=given.smoke, minutes=given.minutes)
         print(f"== {step.name}: {' '.join(command[1:])}", flush=True)
         ended, lines = run_step(command, max(1.0, min(step.minutes * 60, left)))
-        entries.append(entry(step, command, ended, lines))
-        given.results.write_text(with_section(before, head, entries), "utf-8")
+        rows = [row for row in rows if row.claim != _ends_well(step)]
+        rows = merged(rows, rows_stated(step, command, ended, lines))
+        given.results.write_text(text_of(rows), "utf-8")
+        ran += 1
         failed += [step.name] if ended.verdict else []
-    print(f"{len(entries)} benches; failed: {', '.join(failed) or 'none'}")
+    print(f"{ran} benches; failed: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 
 

@@ -40,6 +40,7 @@ import pyarrow as pa
 import pyhudi
 from bench.index_growth import forget_opened
 from bench.local_upsert import batches, rows_of
+from bench.results import state
 from tests.support import hudi_rs
 from tests.support.hudi_rs import Peer
 
@@ -229,6 +230,13 @@ def report(title: str, both: list[Engine]) -> None:
             ratio = ", ".join(f"{each:.2f}" for each in ratios)
             if step in GOALS:
                 goal = f"{GOALS[step]:g}" + ("" if ratios[0] >= GOALS[step] else " **missed**")
+                (ours, *_), (theirs, *_) = medians
+                state(
+                    f"{step}, {title}: {GOALS[step]:g}x as fast as hudi-rs",
+                    f"{ours:.2f} s and {theirs:.2f} s",
+                    f"{ratios[0]:.2f}x",
+                    is_held=ratios[0] >= GOALS[step],
+                )
         print(f"| {step} | {' | '.join(cells)} | {ratio} | {goal} |", flush=True)
 
 

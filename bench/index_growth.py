@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 import pyhudi
+from bench.results import state
 from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi.metadata import hfile_slices
 
@@ -102,6 +103,11 @@ def main() -> None:
                 f"{row.opened} | {row.cold_ms:.0f} | {row.warm_ms:.0f} | {row.upsert_ms:.0f} | "
                 f"{row.grow_s:.1f} | {row.skew:.2f} | {row.megabytes:.1f} |",
                 flush=True,
+            )
+            state(
+                f"record index grown to {row.times}x of {buckets} x {entries:,} entries, {row.way}",
+                f"{queried:,} keys cold {row.cold_ms:.0f} ms, warm {row.warm_ms:.0f} ms, "
+                f"upsert {row.upsert_ms:.0f} ms",
             )
 
 

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 import pyhudi
 from bench.local_upsert import batches, rows_of
+from bench.results import state
 from pyhudi.formats.column_encoding import writer_options
 from pyhudi.records import COMMIT_TIME
 
@@ -96,6 +97,13 @@ def run(rows: int, size: int, turns: int) -> None:
             f" by CPU (pairs {min(ratios):.2f} to {max(ratios):.2f}), {by_wall:.2f}x by wall,"
             f" goal {GOAL}x"
         )
+        if name != "upsert":
+            state(
+                f"upsert COW, {size:,} into {rows:,}: at most {GOAL:g}x of a rewrite, {name}, CPU",
+                f"{cpu['upsert']:.2f} s and {cpu[name]:.2f} s",
+                f"{by_cpu:.2f}x",
+                is_held=by_cpu <= GOAL,
+            )
     print(f"result {found.num_rows}/{pc.sum(found['a'])}/{pc.sum(found['ts'])}")
 
 

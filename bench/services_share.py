@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import pyhudi
+from bench.results import state
 
 PARTITIONS = 8
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -125,6 +126,10 @@ def share(folder: Path, kind: str, rows: int, warm: int, upserts: int) -> None:
         f"| {kind.upper()} | {each[1] * 1e3:.0f} | {parts[1]:.0%} | {each[0] * 1e3:.0f} | "
         f"{parts[0]:.0%} | {notes} | {ends[0]} and {ends[1]} |",
         flush=True,
+    )
+    state(
+        f"part of services of an upsert {kind.upper()}, {rows // 100:,} into {rows:,}",
+        f"{parts[1]:.0%} of {each[1] * 1e3:.0f} ms",
     )
 
 

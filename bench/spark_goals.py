@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from bench.results import line
+
 QUERIES = ("snapshot", "all columns", "columns", "filter", "incremental")
 
 
@@ -177,9 +179,10 @@ def goals() -> Iterator[Faster | AtMost | FirstQuery | Gain]:
 
 
 def goal_lines(results: Mapping[str, Measured]) -> Iterator[str]:
-    """A line of a table for each goal whose engines were measured."""
+    """A line for each goal whose engines were measured."""
     for goal in goals():
         found = goal.measured(results)
         if found is not None:
             text, is_held = found
-            yield f"| {goal.text} | {text} | {'held' if is_held else '**missed**'} |"
+            ratio, _, figure = text.partition(" (")
+            yield line(f"Spark: {goal.text}", figure.rstrip(")"), ratio, is_held=is_held)

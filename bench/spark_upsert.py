@@ -214,8 +214,6 @@ def run_all(bench: Bench, engines: list[str], *, repeats: int) -> list[Result]:
 def summary(results: list[Result]) -> Iterator[str]:
     """Ratios first, then what they are made of."""
     by_name = {result.engine: result for result in results if not result.problems}
-    yield "| goal | measured | verdict |"
-    yield "|---|---|---|"
     yield from goal_lines(by_name)
     yield ""
     yield "upserts: the first batch, the median of the others and their spread"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,30 +12,46 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench import figures, machine
-from bench.figures import STEPS, Step, with_section
+from bench.figures import STEPS, Step
+from bench.results import Row, line, merged, rows_of, stated, text_of
 from bench.spark_rows import differences, expected_changes, expected_table, make, newest_rows
 from bench.spark_stores import Request, beyond_bytes, hdfs_requests, s3_request
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_only_its_own_section_is_replaced() -> None:
-    text = "# Figures\n\n## First\n\none\n"
-    once = with_section(text, "head", ["### a\n\nx\n"])
-    assert once == text + "\n## Figures of one run\n\nhead\n\n### a\n\nx\n"
-    again = with_section(once + "\n## Last\n\nend\n", "other", ["### b\n", "### c\n"])
-    assert again.startswith(text) and again.endswith("\n## Last\n\nend\n")
-    assert "other" in again and "head" not in again and "### c" in again
+def test_a_claim_replaces_its_row_and_moves_with_its_verdict() -> None:
+    old = [
+        Row("load", "3 s and 1 s", "3.00x", "missed", "2026-11-22, 1234abcd", "`bench.a`"),
+        Row("read", "1 s", "", "", "2026-11-22, 1234abcd", "`bench.b`"),
+    ]
+    assert rows_of(text_of(old)) == old
+    printed = ["a table", line("load", "1 s and 1 s", "1.00x", is_held=True), line("new", "2 s")]
+    text = text_of(merged(old, stated(printed)))
+    assert "Goals missed" not in text
+    assert rows_of(text) == [
+        Row("load", "1 s and 1 s", "1.00x", "held"), old[1], Row("new", "2 s", "")
+    ]  # fmt: skip
 
 
-def test_what_a_bench_prints_is_stored_without_its_progress(
+def test_the_results_are_short_and_as_the_benches_write_them() -> None:
+    text = figures.RESULTS.read_text("utf-8")
+    rows = rows_of(text)
+    assert text == text_of(rows) and len(text.splitlines()) <= 250
+    assert len({row.claim for row in rows}) == len(rows)
+    names = {re.search(r"[a-z]\w*\.(\w+)", row.command).group(1) for row in rows}  # type: ignore[union-attr]
+    assert {name for name in names if not (ROOT / f"bench/{name}.py").exists()} == set()
+    assert all(re.match(r"20\d\d-\d\d-\d\d, [0-9a-f]{8}", row.when) for row in rows)
+
+
+def test_what_a_bench_claims_is_stored_and_that_it_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "bench"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    (folder / "good.py").write_text("print('. at work'); print('2 ms')")
-    (folder / "bad.py").write_text("print('half'); raise SystemExit(1)")
+    (folder / "good.py").write_text("print('. at work'); print('=> read | 2 ms | | held')")
+    (folder / "bad.py").write_text("print('=> part | 3 ms | | missed'); raise SystemExit(1)")
     monkeypatch.setattr(machine, "ROOT", tmp_path)
     steps = (Step("one", "good", (), 1), Step("two", "bad", (), 1))
     monkeypatch.setattr(figures, "STEPS", steps)
@@ -42,8 +59,12 @@ def test_what_a_bench_prints_is_stored_without_its_progress(
     monkeypatch.setattr(sys, "argv", ["x", "--results", str(results)])
     assert figures.main() == 1
     text = results.read_text()
-    assert "2 ms" in text and "at work" not in text
-    assert "### two" in text and "**failed with status 1**" in text and "half" in text
+    found = {row.claim: (row.figure, row.verdict) for row in rows_of(text)}
+    assert found == {
+        "part": ("3 ms", "missed"),
+        "the bench of two ends well": ("failed with status 1", "missed"),
+        "read": ("2 ms", "held"),
+    }
 
 
 def test_a_program_and_what_it_started_end_at_the_limit(tmp_path: Path) -> None:
