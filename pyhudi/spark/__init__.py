@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyhudi.spark.job_submission import WorkerPythonError as WorkerPythonError
     from pyhudi.spark.session_format import disable as disable
     from pyhudi.spark.session_format import enable as enable
-    from pyhudi.spark.sql import connect as connect
-    from pyhudi.spark.sql import sql as sql
+    from pyhudi.spark.sql_statements import connect as connect
+    from pyhudi.spark.sql_statements import sql as sql
     from pyhudi.spark.stream_batches import foreach_batch as foreach_batch
     from pyhudi.spark.streams.spark_stream import ingest as ingest
     from pyhudi.spark.table import SparkTable as SparkTable
@@ -36,7 +36,7 @@ _HOMES: Final = {
     "SparkTable": "table",
     "WorkerLostError": "job_submission",
     "WorkerPythonError": "job_submission",
-    "connect": "sql",
+    "connect": "sql_statements",
     "create_table": "table",
     "disable": "session_format",
     "enable": "session_format",
@@ -45,7 +45,7 @@ _HOMES: Final = {
     "open_table": "table",
     "read": "table",
     "register_views": "table",
-    "sql": "sql",
+    "sql": "sql_statements",
     "upsert": "table",
 }
 """The module of each name."""
@@ -55,10 +55,9 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pyhudi.spark' has no attribute {name!r}")
-    module = import_module(f"pyhudi.spark.{home}")
-    # all names of the module: its import has set the package's attribute `sql` to itself
-    globals().update({each: getattr(module, each) for each, of in _HOMES.items() if of == home})
-    return globals()[name]
+    value = getattr(import_module(f"pyhudi.spark.{home}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -39,9 +39,11 @@ class MakeFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a view reads.  newest: the position of the table now, and the frame of that snapshot."""
+    """What a view reads.  newest: the position of the table now, and the frame of that snapshot.
+    open: the table."""
 
     newest: Callable[[], tuple[str, MakeFrame]]
+    open: Callable[[], Any]
 
 
 @dataclass(slots=True)
@@ -74,6 +76,16 @@ def register(spark: SparkSession, views: Mapping[str, View], *, fresh: bool) -> 
             _replace_methods(type(spark))
         if fresh or _numbers_of(spark):
             spark.conf.set(_NAMED, ",".join(numbers))
+
+
+def table_of(spark: SparkSession, name: str) -> Any | None:
+    """The table of a fresh view of the session."""
+    with _LOCK:
+        for number in _numbers_of(spark):
+            shown = _shown[number]
+            if shown.name.lower() == name.lower() and _is_current(spark, shown):
+                return shown.view.open()
+    return None
 
 
 def _numbers_of(spark: SparkSession) -> list[str]:

@@ -1,4 +1,5 @@
-"""`enable(spark)`: `format("pyhudi")` of a session runs as `hudi.read` and `hudi.upsert` do.
+"""`enable(spark)`: `format("pyhudi")` of a session runs as `hudi.read` and `hudi.upsert` do, and
+statements about tables of Hudi as by `hudi.sql` (`session_sql`).
 
 Spark passes no columns to a Python data source and gives its writer no shuffle.  In an enabled
 session `spark.read`, `df.write` and `df.writeStream` are objects of subclasses that record the
@@ -9,6 +10,7 @@ enabled as well.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
@@ -20,6 +22,7 @@ from pyspark.sql.utils import to_str
 from pyhudi.errors import OptionError, UserError
 from pyhudi.spark.error_lines import line_first
 from pyhudi.spark.frames import is_connect
+from pyhudi.spark.session_sql import Settings, disable_sql, enable_sql
 from pyhudi.spark.source.frame_saves import batch_function, load_frame, save_frame
 
 _ENABLED: Final = "spark.pyhudi.enabled"
@@ -29,18 +32,28 @@ _originals: dict[tuple[type, str], Any] = {}
 """Properties of PySpark's classes while they are replaced."""
 
 
-def enable(spark: SparkSession) -> None:
-    """Run `format("pyhudi")` of a session by Spark's Parquet reader and its executors.
+def enable(
+    spark: SparkSession,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Run `format("pyhudi")` of a session by Spark's Parquet reader and its executors, and
+    statements of `spark.sql` about tables of Hudi as `pyhudi.spark.sql` does.
 
-    Applies to `spark.read`, `df.write` and `df.writeStream` in Python, not to SQL statements with
-    `USING pyhudi`.  Without it the data source gives the same rows, slower.  Needs no PySpark 4:
-    it provides the format on PySpark 3.5 as well.  `disable` undoes it.
-    Raises UserError for a session of Spark Connect.
+    The format: of `spark.read`, `df.write` and `df.writeStream` in Python.  Without it the data
+    source gives the same rows, slower.  Needs no PySpark 4: it provides the format on PySpark 3.5
+    as well.
+    SQL: statements whose tables are fresh views (`register_views`), tables of Spark's catalog with
+    the provider hudi, hudi.`path`, or children of `folder`; all others go to Spark unchanged.
+    options, storage_options: of tables in SQL.
+    `disable` undoes it.  Raises UserError for a session of Spark Connect.
     """
     if is_connect(spark):
         raise UserError(
             "Spark Connect sessions cannot be enabled",
-            hint="use pyhudi.spark.read and pyhudi.spark.upsert",
+            hint="use pyhudi.spark.read, pyhudi.spark.upsert and pyhudi.spark.sql",
         )
     frame = type(spark.range(1))
     with _LOCK:
@@ -48,11 +61,15 @@ def enable(spark: SparkSession) -> None:
         _replace(frame, "write", _Writer, lambda given: given.sparkSession)
         _replace(frame, "writeStream", _StreamWriter, lambda given: given.sparkSession)
     spark.conf.set(_ENABLED, "true")
+    place = None if folder is None else os.fspath(folder)
+    enable_sql(spark, Settings(place, options, storage_options))
 
 
 def disable(spark: SparkSession) -> None:
-    """Undo `enable`: `format("pyhudi")` of the session is the Python data source again."""
+    """Undo `enable`: `format("pyhudi")` of the session is the Python data source again, and all
+    statements are Spark's."""
     spark.conf.unset(_ENABLED)
+    disable_sql(spark)
 
 
 def _replace(

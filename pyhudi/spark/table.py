@@ -196,20 +196,15 @@ def register_views(
                 "the name of a view must be an identifier", name=name,
                 hint="letters, digits and underscores, such as trips_2026",
             )  # fmt: skip
-    made = {
-        name: View(partial(_viewed, spark, path, options, storage_options))
-        for name, path in views.items()
-    }
+    made = {}
+    for name, path in views.items():
+        opened = partial(open_table, spark, path, options=options, storage_options=storage_options)
+        made[name] = View(partial(_viewed, opened), opened)
     register(spark, made, fresh=fresh)
 
 
-def _viewed(
-    spark: SparkSession,
-    path: str | os.PathLike[str],
-    options: Mapping[str, Any] | None,
-    storage_options: Mapping[str, Any] | None,
-) -> tuple[str, MakeFrame]:
-    table = open_table(spark, path, options=options, storage_options=storage_options)
+def _viewed(opened: Callable[[], SparkTable]) -> tuple[str, MakeFrame]:
+    table = opened()
     return table.position(), table.view_frame
 
 

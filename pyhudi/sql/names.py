@@ -56,7 +56,7 @@ class Names:
         return found.frozen() if isinstance(found, Table) else found
 
     def _given(self, name: Name) -> Named | None:
-        if len(name.parts) == 2 and name.parts[0].lower() == _PATH_FORM:
+        if self.is_path(name):
             return name.parts[1]
         text = str(name)
         if text in self.tables:
@@ -68,6 +68,10 @@ class Names:
                 hint="write it as it was registered",
             )  # fmt: skip
         return self.tables[alike[0]] if alike else None
+
+    def is_path(self, name: Name) -> bool:
+        """Whether a name has the form hudi.`path`."""
+        return len(name.parts) == 2 and name.parts[0].lower() == _PATH_FORM
 
     def folder_of(self, name: Name) -> str | None:
         """The path of a name that is found in the folder; None for other names."""

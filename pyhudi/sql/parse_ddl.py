@@ -118,7 +118,7 @@ def _create(tree: Tree, text: str) -> CreateTable:
     partition_by = (*found.partition_by, *(column.path[0] for column in more))
     return CreateTable(
         target, (*columns, *more), partition_by, found.properties, found.location, found.comment,
-        bool(tree.args.get("exists")), query,
+        bool(tree.args.get("exists")), query, found.has_format,
     )  # fmt: skip
 
 
@@ -131,6 +131,7 @@ class _Options:
         self.properties: dict[str, str] = {}
         self.location: str | None = None
         self.comment: str | None = None
+        self.has_format = False
         given = create.args.get("properties")
         seen: set[type] = set()
         for node in [] if given is None else given.expressions:
@@ -147,6 +148,7 @@ class _Options:
                 if node.args.get("hive_format") or provider.lower() not in _PROVIDERS:
                     refuse(create, "the table format is not supported", format=provider,
                            hint="USING hudi")  # fmt: skip
+                self.has_format = True
             case exp.PartitionedByProperty():
                 self._partitioned(node, create)
             case exp.SchemaCommentProperty():

@@ -292,6 +292,17 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Table, list[Any], Tree], Relation]]] = 
 }
 
 
+def tables_in(tree: Tree) -> list[Tree]:
+    """The tables and table functions that a query reads, without its common table expressions."""
+    holder = exp.Paren(this=tree.copy())
+    return [node for node in holder.find_all(exp.Table) if not _is_common(node)]
+
+
+def is_table_function(node: Tree) -> bool:
+    """Whether a table of a query is one of the functions that are listed here."""
+    return isinstance(node.this, exp.Anonymous) and node.this.name.lower() in _FUNCTIONS
+
+
 def _names_meta(tree: Tree) -> bool:
     """Whether a query names a meta column: `*` alone leaves these out."""
     return any(column.name.lower() in META_COLUMNS for column in tree.find_all(exp.Column))

@@ -166,7 +166,7 @@ PartitionSpec: TypeAlias = Mapping[str, Tree | None]
 @dataclass(frozen=True, slots=True)
 class CreateTable:
     """CREATE TABLE.  properties: of TBLPROPERTIES and OPTIONS.  query: of CREATE TABLE AS SELECT,
-    or None; then columns is empty."""
+    or None; then columns is empty.  has_format: whether the statement has USING hudi."""
 
     target: Name
     columns: tuple[Column, ...]
@@ -176,6 +176,7 @@ class CreateTable:
     comment: str | None = None
     if_not_exists: bool = False
     query: Tree | None = None
+    has_format: bool = False
 
 
 @dataclass(frozen=True, slots=True)

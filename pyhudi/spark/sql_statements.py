@@ -17,6 +17,7 @@ from sqlglot import exp
 from pyhudi.api.input_conversion import arrow_table
 from pyhudi.errors import TableNotFoundError, UserError
 from pyhudi.spark.frames import collected, is_frame, quoted
+from pyhudi.spark.session_names import in_session
 from pyhudi.spark.table import SparkTable, create_table, open_table
 from pyhudi.spark.types import to_arrow, to_spark
 from pyhudi.sql.grammar import rendered
@@ -45,13 +46,14 @@ def sql(
 ) -> Any:
     """Run one SQL statement: rows of a query as a DataFrame, or the `WriteReport` of a write.
 
-    tables: name -> table, path, or rows (a DataFrame, pyarrow, ...); other names are those of views
-    and tables of the session, which are read only, and hudi.`path` is the table at a path.
+    tables: name -> table, path, or rows (a DataFrame, pyarrow, ...); hudi.`path` is the table at a
+    path.  Other names are those of the session: a fresh view (`register_views`), and a table of
+    Spark's catalog whose provider is hudi, is the table; all others are read only.
     parameters, options and errors as for `pyhudi.sql`.  Queries and expressions are evaluated by
     Spark.
     """
     planner = _planner(spark, tables, None, options, storage_options)
-    with _value_errors():
+    with value_errors():
         return run(text, planner, parameters)
 
 
@@ -74,7 +76,7 @@ class _SparkConnection(Connection):
 
     def sql(self, text: str, *, parameters: Parameters = None) -> Any:
         """Run one statement; see `pyhudi.spark.sql`."""
-        with _value_errors():
+        with value_errors():
             return super().sql(text, parameters=parameters)
 
 
@@ -94,18 +96,30 @@ def _planner(
 
 @dataclass(frozen=True, slots=True)
 class SessionNames(Names):
-    """Names of a call, then those of the session's views and tables."""
+    """Names of a call, then those of the session's views and tables.
+
+    session_first: before paths and the folder, too: what Spark itself finds stays what it is.
+    """
 
     spark: SparkSession | None = None
+    session_first: bool = False
 
     def find(self, name: Name) -> Named:
         try:
             return Names.find(self, name)
         except TableNotFoundError:
-            text = ".".join(map(quoted, name.parts))
-            if self.spark is None or not self.spark.catalog.tableExists(text):
+            found = None if self.session_first else self._of_session(name)
+            if found is None:
                 raise
-            return self.spark.table(text)
+            return self.open(found).frozen() if isinstance(found, str) else found
+
+    def _given(self, name: Name) -> Named | None:
+        found = self._of_session(name) if self.session_first else None
+        return Names._given(self, name) if found is None else found
+
+    def _of_session(self, name: Name) -> Named | None:
+        found = None if self.spark is None else in_session(self.spark, name)
+        return None if found is None else found.path or found.table or found.frame()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +213,7 @@ def _typed_errors(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def _value_errors() -> Iterator[None]:
+def value_errors() -> Iterator[None]:
     """Errors about values, which Spark finds while the rows are written, are UserErrors."""
     try:
         yield
