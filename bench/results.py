@@ -91,5 +91,5 @@ def text_of(rows: Sequence[Row]) -> str:
 def merged(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
     """The new rows in the places of the old ones of the same claims; others at the end."""
     by_claim = {row.claim: row for row in new}
-    kept = [by_claim.pop(row.claim, row) for row in old]
-    return [*kept, *by_claim.values()]
+    current = [by_claim.pop(row.claim, row) for row in old]
+    return [*current, *by_claim.values()]

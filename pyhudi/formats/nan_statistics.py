@@ -53,7 +53,7 @@ def has_floats(kind: pa.DataType) -> bool:
 
 def nan_entries(schema: pa.Schema) -> dict[str, str]:
     """The footer entry of a file with these columns whose bounds hide no NaN."""
-    return {_ENTRY: _NO_BOUNDS} if any(has_floats(field.type) for field in schema) else {}
+    return {_ENTRY: _NO_BOUNDS} if _float_columns(schema) else {}
 
 
 def bounds_cover_nan(metadata: pq.FileMetaData) -> bool:
