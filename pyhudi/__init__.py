@@ -113,7 +113,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _unknown(name: str) -> AttributeError:
-    names = import_module("pyhudi.api.other_names")
+    names = import_module("pyhudi.other_names")
     found: AttributeError = names.unknown_name("module 'pyhudi'", name, __dir__(), names.PACKAGE)
     return found
 

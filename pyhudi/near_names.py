@@ -17,8 +17,9 @@ def columns_hint(unknown: Sequence[str], known: Sequence[str], *, has: str = "it
     own = [name for name in known if not name.startswith("_hoodie_")]
     if len(unknown) == 1 and "," in unknown[0]:
         parts = [part.strip() for part in unknown[0].split(",")]
-        if all(part in known for part in parts):
-            return f"pass a list of names: {parts!r}"
+        if any(part in known for part in parts):
+            options = " ".join(f"--columns {part}" for part in parts)
+            return f"pass a list of names: {parts!r}; in a command {options}"
     near = dict.fromkeys(one for name in unknown for one in near_names(name, known))
     listed = f"{has} {', '.join(own)}" if own else "it has no columns"
     return f"did you mean {' and '.join(near)}? {listed}" if near else listed

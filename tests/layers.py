@@ -14,7 +14,7 @@ LAYERS = (
     "errors",
     "_native",
     "arrays environment markup near_names records",
-    "libraries reports",
+    "libraries other_names reports",
     "observe",
     "filenames options",
     "layouts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -111,6 +112,10 @@ def _rows_hint(rows: Any) -> str:
         return "pass keys=[...] to delete or fetch by key"
     if isinstance(rows, Mapping):
         return "pass pa.table(rows)"
+    if isinstance(rows, str) and re.search("[=<>]| in | is ", rows, re.IGNORECASE):
+        return "a condition is passed as where="
+    if isinstance(rows, str | os.PathLike):
+        return "read the file first: pyarrow.parquet.read_table(path); `pyhudi write` does so"
     return "pass a pyarrow table or anything with __arrow_c_stream__ (polars, pandas, duckdb …)"
 
 
@@ -154,7 +159,8 @@ def text_of(value: str | None, name: str) -> str | None:
 def required_text(value: str, name: str) -> str:
     """An argument that is a string with an encoding.  Raises UserError."""
     if not isinstance(value, str):
-        raise UserError(f"{name} must be a string", type=type(value).__name__)
+        hint = "table.timeline.commits lists instants" if name == "instant" else ""
+        raise UserError(f"{name} must be a string", type=type(value).__name__, hint=hint)
     if not is_encodable(value):
         raise UserError(f"{name} has characters that UTF-8 cannot encode", given=ascii(value)[:80])
     return value

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pyhudi.api.other_arguments import methods_lead_on
-from pyhudi.api.other_names import MERGE, unknown_name
 from pyhudi.errors import UserError
+from pyhudi.other_names import MERGE, unknown_name
 from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.write.merge_clauses import Clause, ClauseKind
 from pyhudi.write.write_report import WriteReport

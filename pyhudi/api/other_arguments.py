@@ -22,6 +22,8 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "begin": ("since",),
     "cols": ("columns",),
     "condition": ("where",),
+    "data": ("rows",),
+    "df": ("rows",),
     "end": ("until",),
     "ending_version": ("until",),
     "expr": ("where",),
@@ -33,6 +35,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "key": ("record_key", "keys"),
     "key_columns": ("record_key", "keys"),
     "merge_schema": ("schema_mode",),
+    "new_values": ("set",),
     "partition_cols": ("partition_by",),
     "partition_columns": ("partition_by",),
     "partition_path": ("partition_by",),
@@ -51,6 +54,7 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "select": ("columns",),
     "selected_fields": ("columns",),
     "snapshot_id": ("as_of",),
+    "source": ("rows",),
     "starting_version": ("since",),
     "storage": ("storage_options",),
     "table_name": ("name",),
@@ -62,6 +66,7 @@ _FLAT: Final = {name.replace("_", ""): meant for name, meant in _NAMES.items()}
 """Without underscores, which names in camel case have elsewhere."""
 _TEXTS: Final[Mapping[str, str]] = {
     "if_not_exists": "pyhudi.upsert(path, rows, record_key=...) creates a table where none is",
+    "if_exists": "pyhudi.upsert(path, rows, record_key=...) writes to a table that exists",
     "limit": "head(rows) reads the first rows",
     "source_alias": "expressions name source.<column> and target.<column>",
     "target_alias": "expressions name source.<column> and target.<column>",

@@ -58,7 +58,9 @@ def upsert(
         table = open_table(path, options=options, storage_options=storage_options)
     except TableNotFoundError as absent:
         if record_key is None or dry_run:
-            absent.hint = "record_key= creates it" if record_key is None else absent.hint
+            absent.hint = (
+                "upsert(..., record_key=...) creates it" if record_key is None else absent.hint
+            )
             raise
         rows = _with_schema(rows)
         table = create_table(

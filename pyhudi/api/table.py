@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from pyhudi.api import other_names
+from pyhudi import other_names
 from pyhudi.api.catalog_methods import CatalogVerbs
 from pyhudi.api.health_methods import CareVerbs
 from pyhudi.api.index_methods import TableIndex
@@ -32,7 +32,6 @@ from pyhudi.api.input_conversion import (
 )
 from pyhudi.api.option_consistency import agreed, check_function, with_merge, with_version
 from pyhudi.api.other_arguments import leads_on, methods_lead_on
-from pyhudi.api.other_names import unknown_name
 from pyhudi.api.row_methods import RowVerbs
 from pyhudi.api.service_methods import ServiceVerbs
 from pyhudi.api.table_description import described
@@ -51,6 +50,7 @@ from pyhudi.markup import card_html, facts_html, facts_text
 from pyhudi.merge.merge_rules import MergeFunction
 from pyhudi.operations.create import check_empty, create
 from pyhudi.options import Options, parse_options
+from pyhudi.other_names import unknown_name
 from pyhudi.read.changes.cdc import capture_rows
 from pyhudi.read.changes.incremental import ChangeRange, check_range
 from pyhudi.read.changes.snapshot_diff import diff_rows
@@ -530,7 +530,10 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
 
     def __getitem__(self, name: Any) -> Any:
         """Raises TypeError: a table is read by `scan`."""
-        raise TypeError(f"a Table has no items; table.scan([{name!r}]) reads columns")
+        reads = f"table.scan([{name!r}]) reads columns"
+        if isinstance(name, int | slice):  # an iteration asks for the item 0
+            reads = "table.head(10) and table.scan().to_batches() read rows"
+        raise TypeError(f"a Table has no items; {reads}")
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

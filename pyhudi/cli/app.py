@@ -29,6 +29,7 @@ from pyhudi.cli.command import ExitCode, Session, epilog, exit_code_of
 from pyhudi.cli.indexes import index
 from pyhudi.cli.ingest.commands import ingest
 from pyhudi.cli.measurement.bench import bench
+from pyhudi.cli.other_commands import remedy
 from pyhudi.cli.output import explain, print_error
 from pyhudi.cli.pages.report import report
 from pyhudi.cli.pages.serve import serve
@@ -128,12 +129,11 @@ def _explained(error: Exception) -> int:
         case PyhudiError():
             explain(error)
             return exit_code_of(error)
-        case click.UsageError(ctx=context):
+        case click.UsageError():
             if type(error).__name__ == "NoArgsIsHelpError":  # the help of a group
                 error.show()
                 return error.exit_code
-            where = context.command_path if context else "pyhudi"
-            print_error("USAGE", error.format_message(), f"`{where} --help` describes it")
+            print_error("USAGE", error.format_message(), remedy(error))
             return error.exit_code
         case click.ClickException():
             print_error("FAILURE", error.format_message(), "add --debug for the traceback")

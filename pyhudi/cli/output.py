@@ -43,11 +43,21 @@ _REMEDIES: Final[tuple[tuple[type[PyhudiError], str], ...]] = (
 """What to do about errors that do not say so themselves, by class; the first match counts."""
 
 
+_IN_A_COMMAND: Final = {
+    "pyhudi.create_table": "`pyhudi table create`",
+    'schema_mode="widen"': "--schema-mode widen",
+}
+"""What the hints of the Python API are in a command."""
+
+
 def explain(error: PyhudiError) -> None:
     """Print an error in two lines on standard error: what is wrong, and what to do."""
     facts = ", ".join(f"{name}={value}" for name, value in error.facts.items())
     what = "; ".join(filter(None, (error.what, facts)))
-    print_error(error.code, what, error.hint or _remedy(error))
+    hint = error.hint or _remedy(error)
+    for call, option in _IN_A_COMMAND.items():
+        hint = hint.replace(call, option)
+    print_error(error.code, what, hint)
 
 
 def print_error(code: str, what: str, remedy: str) -> None:

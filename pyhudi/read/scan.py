@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine, run_ahead
 from pyhudi.errors import UserError
 from pyhudi.libraries import load_library
+from pyhudi.other_names import SCAN, unknown_name
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.filters import as_predicate
 from pyhudi.read.predicate import Predicate, both
@@ -189,6 +190,11 @@ class Scan(ArrowRows):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_name("a Scan", name, dir(type(self)), SCAN)
 
     def __repr__(self) -> str:
         request = self._request

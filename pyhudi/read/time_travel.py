@@ -64,6 +64,8 @@ def as_bound(point: PointInTime, zone: tzinfo | None) -> InstantTime:
     """As `as_instant`, but digits of any length are valid: `000` is before every instant."""
     if isinstance(point, str) and point.strip().isdecimal():
         return InstantTime(point.strip())
+    if point is None:
+        raise UserError("not a point in time", given="None", hint="'000' is before all commits")
     return as_instant(point, zone)
 
 

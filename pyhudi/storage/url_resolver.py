@@ -43,6 +43,11 @@ def locate(
     if scheme == "memory":
         return MemoryFileSystem(_MEMORY, rest.strip("/"))
     if scheme in OBJECT_STORE_SCHEMES:
+        if not rest.startswith("//"):
+            raise UserError(
+                "the URL names no bucket", path=text,
+                hint=f"write {scheme}://{rest.lstrip('/')}, with two slashes",
+            )  # fmt: skip
         return ObjectStoreFileSystem(text, storage_options)
     if scheme in HDFS_SCHEMES:
         return HdfsFileSystem(text, storage_options)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.api.other_names import MERGE, PACKAGE, TABLE
+from pyhudi.other_names import MERGE, PACKAGE, SCAN, TABLE
 
 ROWS = pa.table({"id": ["a"], "fare": [1.0]})
 
@@ -22,12 +22,16 @@ def table(tmp_path: Path) -> pyhudi.Table:
 
 def test_every_hint_names_what_exists(table: pyhudi.Table) -> None:
     merge = table.merge(ROWS)
-    for others, owner in ((TABLE, table), (MERGE, merge), (PACKAGE, pyhudi)):
+    scan = table.scan()
+    named = ((TABLE, table), (SCAN, scan), (MERGE, merge), (PACKAGE, pyhudi))
+    for others, owner in named:
         for name, hint in others.items():
             with pytest.raises(AttributeError, match=re.escape(f"{name!r}; {hint}")):
                 getattr(owner, name)
             for verb in re.findall(r"\btable\.(\w+)", hint):
                 assert hasattr(table, verb), hint
+            for verb in re.findall(r"\bscan\.(\w+)", hint):
+                assert hasattr(scan, verb), hint
             for verb in re.findall(r"\bpyhudi\.(\w+)", hint):
                 assert hasattr(pyhudi, verb) or verb == "duckdb", hint
 

@@ -54,7 +54,9 @@ def test_an_upsert_into_a_table_takes_the_table(tmp_path: Path) -> None:
 
 
 def test_a_path_without_a_table_needs_a_record_key(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="; record_key= creates it"):
+    with pytest.raises(
+        TableNotFoundError, match=r"; upsert\(\.\.\., record_key=\.\.\.\) creates it"
+    ):
         pyhudi.upsert(tmp_path / "t", ROWS)
     with pytest.raises(TableNotFoundError):
         pyhudi.upsert(tmp_path / "t", ROWS, record_key="id", dry_run=True)

@@ -157,7 +157,8 @@ def test_an_opened_index_is_pickled_by_its_path_and_opened_again(path: Path) -> 
         ([{"id": "a"}], r"pa\.Table\.from_pylist\(rows\)"),
         ({"id": ["a"]}, r"pa\.table\(rows\)"),
         (None, "__arrow_c_stream__"),
-        ("rows.parquet", "__arrow_c_stream__"),
+        ("rows.parquet", r"pyarrow\.parquet\.read_table\(path\)"),
+        ("id = 'a'", "where="),
     ],
 )
 def test_rows_of_python_name_the_call_that_converts_them(path: Path, rows: Any, hint: str) -> None:

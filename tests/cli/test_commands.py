@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from rich.console import Console
 
 import pyhudi
 from pyhudi.cli import app, output
+from pyhudi.cli.other_commands import OTHERS
 from pyhudi.cli.output import json_text
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -161,6 +163,33 @@ def test_usage_errors_end_with_code_2_and_name_the_help() -> None:
     what, remedy = done.stderr.splitlines()
     assert what.startswith("error [USAGE]: No such command 'inform'.")
     assert remedy == "`pyhudi table --help` describes it"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_command_of_another_tool_leads_to_one_that_exists(name: str) -> None:
+    done = run(name, "trips")
+    assert done.returncode == 2
+    typed = done.stderr.splitlines()[1].removeprefix("type `pyhudi ").removesuffix("`")
+    assert typed == OTHERS[name].removeprefix("pyhudi ")
+    words = itertools.takewhile(lambda word: word.islower() and word[0] != "-", typed.split())
+    usage = run(*words, "--help").stdout.splitlines()[0]
+    assert usage.startswith(" ".join(["Usage: pyhudi", *words])), usage
+
+
+def test_a_path_where_a_verb_belongs_is_answered_with_the_verbs() -> None:
+    done = run("clean", "trips")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == "type `pyhudi clean VERB PATH`; verbs: pins, run"
+
+
+def test_hints_of_python_calls_name_the_option_of_the_command(table: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,city,fare,extra\nz,sf,1.0,x\n")
+    done = run("write", table, rows)
+    assert "--schema-mode widen adds the new columns" in done.stderr
+    done = run("show", table, "--columns", "id,fare")
+    assert "in a command --columns id --columns fare" in done.stderr
+    assert "`pyhudi table create`" in run("show", tmp_path / "nowhere").stderr
 
 
 def test_options_of_a_properties_file_apply_and_single_options_win(

@@ -55,6 +55,8 @@ MISTAKES: dict[str, Call] = {
     "a list of dicts": lambda table: table.upsert(ROWS.to_pylist()),
     "a dict of columns": lambda table: table.upsert(ROWS.to_pydict()),
     "the path of a file instead of rows": lambda table: table.upsert("rows.parquet"),
+    "a path object instead of rows": lambda table: table.upsert(Path("rows.parquet")),
+    "a condition instead of rows": lambda table: table.delete("id = 'a'"),
     "rows without the key column": lambda table: table.upsert(ROWS.drop_columns(["id"])),
     "rows without the partition column": lambda table: table.upsert(ROWS.drop_columns(["city"])),
     "a null key": lambda table: table.upsert(
@@ -88,6 +90,7 @@ MISTAKES: dict[str, Call] = {
         where=pc.field("cities") == "sf"
     ).to_arrow(),
     "columns in one text": lambda table: table.scan("id, fare").to_arrow(),
+    "columns in one text, one unknown": lambda table: table.scan("id, fair").to_arrow(),
     "a column in another case": lambda table: table.scan(["FARE"]).to_arrow(),
     "a column that the table lacks": lambda table: table.upsert(
         ROWS.append_column("fares", ROWS["fare"])
@@ -107,10 +110,18 @@ MISTAKES: dict[str, Call] = {
     "a name of Iceberg": lambda table: table.expire_snapshots(),
     "a name of pandas": lambda table: table.columns,
     "a name in camel case": lambda table: table.bulkInsert(ROWS),
+    "a method of DuckDB on a scan": lambda table: table.scan().limit(5),
+    "a method of polars on a scan": lambda table: table.scan().filter("fare > 1"),
+    "a place under another name": lambda table: table.location,
+    "a table that is dropped": lambda table: table.drop(),
+    "a question whether a table exists": lambda _: pyhudi.table_exists("trips"),
     "a class of Delta Lake": lambda _: pyhudi.DeltaTable("trips"),
     "a function of Delta Lake": lambda _: pyhudi.write_deltalake("trips", ROWS),
     "an argument of pandas": lambda _: new(partition_cols=["city"]),
     "an argument of Delta Lake": lambda table: table.delete(predicate="fare > 1"),
+    "new values of Delta Lake": lambda table: table.update(new_values={"fare": 1}),
+    "a source of Delta Lake": lambda table: table.merge(source=ROWS),
+    "a table that may exist": lambda _: new(if_exists="replace"),
     "an argument of Spark": lambda _: pyhudi.upsert("new", ROWS, record_key="id", mode="append"),
     "a misspelled argument": lambda table: table.upsert(ROWS, dryrun=True),
     "a misspelled column of a merge": lambda table: (
@@ -121,6 +132,7 @@ MISTAKES: dict[str, Call] = {
     "keys instead of rows of a delete": lambda table: table.delete(["a"]),
     "SQL text instead of new values": lambda table: table.update("fare = 2"),
     "a table as a data frame": lambda table: table["fare"],
+    "a table as a list of rows": lambda table: list(table),
     "a text as the number of rows": lambda table: table.head("5"),
     "storage options of fsspec": lambda _: pyhudi.open_table(
         "s3://bucket/trips", storage_options={"key": "k", "secret": "s"}
@@ -154,6 +166,7 @@ MISTAKES: dict[str, Call] = {
         options={"hoodie.datasource.write.payload.class": "com.example.MyPayload"}
     ),
     "rollback of an unknown instant": lambda table: table.rollback("20200101000000000"),
+    "restore to a number": lambda table: table.restore(0),
     "restore to a time": lambda table: table.restore("2026-11-21"),
     "publish of a published write": lambda table: table.publish(
         table.timeline.commits.last.time  # type: ignore[union-attr]

@@ -10,10 +10,11 @@ from typing import Final
 
 from pyhudi.near_names import near_names
 
-_SCAN: Final = "table.scan(columns, where) reads rows"
 _OPEN: Final = "pyhudi.open_table(path)"
+_EXISTS: Final = "pyhudi.open_table(path) raises TableNotFoundError where no table is"
 
 TABLE: Final[Mapping[str, str]] = {
+    "add_column": "table.upsert(rows, schema_mode='widen') adds the columns of the rows",
     "add_columns": "table.upsert(rows, schema_mode='widen') adds the columns of the rows",
     "alter": "table.upsert(rows, schema_mode='widen') adds the columns of the rows",
     "append": "table.insert(rows), or table.upsert(rows) by key",
@@ -23,16 +24,20 @@ TABLE: Final[Mapping[str, str]] = {
     "columns": "table.schema.names",
     "create_checkpoint": "table.archive() shortens the timeline",
     "current_snapshot": "table.timeline.commits.last",
+    "drop": "pyhudi.connect(folder).sql('drop table trips')",
     "drop_columns": "columns are not dropped; scan(columns) leaves them out",
     "expire_snapshots": "table.clean()",
     "file_uris": "table.file_slices()",
     "files": "table.file_slices()",
     "filter": "table.scan(where=\"city = 'sf'\")",
+    "get": "table.fetch(keys)",
     "get_file_slices": "table.file_slices()",
     "insert_into": "table.insert(rows)",
     "inspect": "table.timeline, table.file_slices(), table.partitions()",
+    "load": "table.scan(as_of=instant); each call reads the current state",
     "load_as_version": "table.scan(as_of=instant); table.timeline lists instants",
     "load_cdf": "table.changes(since=instant)",
+    "location": "table.path",
     "merge_into": "table.merge(rows)",
     "name": "table.config.name",
     "num_rows": "table.count()",
@@ -56,11 +61,27 @@ TABLE: Final[Mapping[str, str]] = {
     "to_csv": "pyarrow.csv.write_csv(table.to_arrow(), path)",
     "to_parquet": "pyarrow.parquet.write_table(table.to_arrow(), path)",
     "transaction": "each write is one; table.upsert(rows, publish=False) waits for table.publish()",
+    "uri": "table.path",
     "update_schema": "table.upsert(rows, schema_mode='widen') adds the columns of the rows",
     "vacuum": "table.clean()",
     "version": "table.timeline.commits.last.time, or table.config.version of the format",
     "where": "table.scan(where=\"city = 'sf'\")",
     "write": "table.upsert(rows), table.insert(rows)",
+}
+SCAN: Final[Mapping[str, str]] = {
+    "collect": "scan.to_arrow()",
+    "fetchall": "scan.to_arrow().to_pylist()",
+    "filter": "table.scan(where=\"city = 'sf'\")",
+    "limit": "scan.head(10)",
+    "num_rows": "scan.count()",
+    "select": "table.scan(columns=['id', 'fare'])",
+    "show": "scan.head(10)",
+    "sort": "scan.to_arrow().sort_by('id')",
+    "sort_by": "scan.to_arrow().sort_by('id')",
+    "to_duckdb": "pyhudi.duckdb.attach(connection, tables)",
+    "to_pylist": "scan.to_arrow().to_pylist()",
+    "to_table": "scan.to_arrow()",
+    "where": "table.scan(where=\"city = 'sf'\")",
 }
 MERGE: Final[Mapping[str, str]] = {
     "when_matched_update_all": "when_matched_update() without arguments updates all columns",
@@ -74,7 +95,10 @@ PACKAGE: Final[Mapping[str, str]] = {
     "append": "pyhudi.open_table(path).insert(rows)",
     "create": "pyhudi.create_table(path, schema, record_key=...)",
     "delete": "pyhudi.open_table(path).delete(keys=...)",
+    "drop_table": "pyhudi.connect(folder).sql('drop table trips')",
+    "exists": _EXISTS,
     "insert": "pyhudi.open_table(path).insert(rows)",
+    "is_table": _EXISTS,
     "load_catalog": "pyhudi.open_table('hive://host:9083/db.table')",
     "load_table": _OPEN,
     "open": _OPEN,
@@ -82,6 +106,7 @@ PACKAGE: Final[Mapping[str, str]] = {
     "read_parquet": "pyhudi.read(path)",
     "read_table": "pyhudi.read(path)",
     "scan": "pyhudi.read(path, columns, where)",
+    "table_exists": _EXISTS,
     "write_deltalake": "pyhudi.upsert(path, rows, record_key=...)",
     "write_hudi": "pyhudi.upsert(path, rows, record_key=...)",
     "write_table": "pyhudi.upsert(path, rows, record_key=...)",
