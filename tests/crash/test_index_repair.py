@@ -137,7 +137,7 @@ def test_a_metadata_table_rebuilt_after_a_service_stopped_lists_no_file_of_it(
     service: str, version: int
 ) -> None:
     """The rollback of the service deletes its files, and removes none from the metadata table."""
-    start, run = changes_kept(version), SERVICES[service]
+    start, run = table_with_changes(version), SERVICES[service]
     want, tried = snapshot(start), 0
     for stop in every_stop(start, lambda fs: run(open_(fs)), one_in=5, varies=True):
         open_(stop.fs).metadata.rebuild()
@@ -149,7 +149,7 @@ def test_a_metadata_table_rebuilt_after_a_service_stopped_lists_no_file_of_it(
     assert tried
 
 
-def changes_kept(version: int) -> MemoryFileSystem:
+def table_with_changes(version: int) -> MemoryFileSystem:
     """A merge-on-read table with logs, whose services write change data."""
     fs = MemoryFileSystem()
     given = {"hoodie.write.table.version": str(version), "hoodie.table.cdc.enabled": "true"}
