@@ -41,6 +41,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "ray": ("ray", "scan.to_ray()"),
     "rocksdb": ("rocksdict", "the RocksDB index"),
     "server": ("grpcio", "the Flight SQL server"),
+    "shell": ("prompt-toolkit", "the shell of pyhudi sql"),
     "spark": ("pyspark", "pyhudi.spark and format('pyhudi')"),
     "sqs": ("boto3", "ingest from queues of S3 events"),
     "zookeeper": ("kazoo", "the ZooKeeper lock of Apache Hudi"),

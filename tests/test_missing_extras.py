@@ -33,6 +33,7 @@ HIDDEN: Final[dict[str, tuple[str, ...]]] = {
     "ray": ("ray",),
     "rocksdb": ("rocksdict",),
     "server": ("grpc",),
+    "shell": ("prompt_toolkit",),
     "spark": ("pyspark",),
     "zookeeper": ("kazoo",),
 }
@@ -57,6 +58,7 @@ CALLS: Final[tuple[tuple[str, str], ...]] = (
     ("hdfs", "pyhudi.open_table('hdfs://localhost:9870/t')"),
     ("hdfs", "run(['table', 'info', 'hdfs://localhost:9870/t'])"),
     ("hive", "pyhudi.open_table(PATH).sync('hive', uri='thrift://127.0.0.1:1', database='d')"),
+    ("shell", "from pyhudi.cli.shell import run_shell; run_shell(pyhudi.connect('.'), print)"),
     ("hive", "run(['sync', PATH, '--uri', 'thrift://127.0.0.1:1', '--database', 'd'])"),
     ("hive", "pyhudi.open_table('hive://127.0.0.1:1/d.t')"),
     ("hive", "run(['table', 'info', 'hive://127.0.0.1:1/d.t'])"),

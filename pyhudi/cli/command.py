@@ -239,20 +239,23 @@ def _callback(
             answer = function(call, **specific)
         if answer is None and prints_rows:
             return
-        code = _print(answer if isinstance(answer, Answer) else Answer(answer), as_json)
+        code = print_answer(answer, as_json)
         if code:
             sys.exit(code)
 
     return run
 
 
-def _print(answer: Answer, as_json: bool) -> ExitCode:
+def print_answer(answer: Any, as_json: bool = False) -> ExitCode:
+    """Print what a command reports, an `Answer` or its value."""
+    answer = answer if isinstance(answer, Answer) else Answer(answer)
     if answer.text is not None and not as_json:
         click.echo(answer.text)
     else:
         are_rows = isinstance(answer.value, pa.Table)
         show(_plain(answer.value), as_json=as_json, title=answer.title, are_rows=are_rows)
-    return answer.code
+    code: ExitCode = answer.code
+    return code
 
 
 def _plain(value: Any) -> Any:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
 
 from pyhudi.api.input_conversion import ScanModeName
-from pyhudi.cli.command import Answer, Call, Target, command
+from pyhudi.cli.command import Answer, Call, Target, command, print_answer
 from pyhudi.cli.row_output import FORMATS, write_rows
 from pyhudi.cli.values import COUNT, name_of, setting
 from pyhudi.errors import PyhudiError
 from pyhudi.read.scan import Scan
+
+if TYPE_CHECKING:
+    from pyhudi.sql.session import Connection
 
 _ROWS_SHOWN = 20
 
@@ -151,26 +155,53 @@ def sql(
     CREATE, DROP, ALTER and TRUNCATE TABLE, CREATE and DROP INDEX; CALL, SHOW and DESCRIBE.
 
     PATH is a table, named like the last part of its path or as NAME, or a folder of tables.
+    Without a statement, a shell on a terminal; else the statements of standard input.
     """
+    from pyhudi.sql.duckdb_engine import ended_by_ctrl_c
     from pyhudi.sql.session import script_lines, tables_at
 
-    if script_file is None and not words:
-        raise click.UsageError("Give a statement, or a file with -f.")
-    places, texts = words, [(1, Path(script_file).read_text("utf-8"))] if script_file else []
-    if script_file is None:
-        places, texts = words[:-1], [(1, words[-1])]
+    places = words if script_file or _is_place(words[-1:]) else words[:-1]
+    script = None if script_file is None else Path(script_file).read_text("utf-8")
+    is_shell = script is None and places == words and sys.stdin.isatty()
+    if script is None and places == words and not is_shell:
+        script = sys.stdin.read()
+        if not script.strip():
+            raise click.UsageError("Give a statement, or a file with -f.")
     given = [place if "=" in place else (None, place) for place in places]
     named = [setting(one) if isinstance(one, str) else one for one in given]
     connection = tables_at(named, dict(options) or None, dict(storage) or None)
+    if is_shell:
+        if parameters or printing["output"] or call.as_json:
+            raise click.UsageError("A shell takes no --parameter, --output and --json.")
+        return _shell(call, connection, **printing)
     found: Any = None
-    for line, text in script_lines(texts[0][1]) if script_file else texts:
+    for line, text in [(1, words[-1])] if script is None else script_lines(script):
         try:
-            found = connection.sql(text, parameters=dict(parameters) or None)
+            with ended_by_ctrl_c():
+                found = connection.sql(text, parameters=dict(parameters) or None)
         except PyhudiError as error:
-            if script_file:
+            if script is not None:
                 error.facts["line"] = line
             raise
     return _printed(call, found, **printing) if isinstance(found, pa.Table) else Answer(found)
+
+
+def _is_place(words: tuple[str, ...]) -> bool:
+    """Whether the last word is a path, not a statement; True for none."""
+    path = words[0].partition("=")[2] or words[0] if words else ""
+    return not words or "://" in path.split()[0] or Path(path).is_dir()
+
+
+def _shell(call: Call, connection: Connection, **printing: Any) -> None:
+    from pyhudi.cli.shell import run_shell
+
+    def show_result(found: Any) -> None:
+        answer = _printed(call, found, **printing) if isinstance(found, pa.Table) else found
+        if answer is not None:
+            print_answer(answer)
+
+    call.engine.pause()
+    run_shell(connection, show_result)
 
 
 def _printed(

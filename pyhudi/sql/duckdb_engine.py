@@ -6,6 +6,10 @@ files of its tables and nothing else: no other file, no network, no variable of 
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +22,7 @@ from sqlglot import exp
 from pyhudi.api.input_conversion import arrow_table
 from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.duckdb import attach
-from pyhudi.errors import UserError
+from pyhudi.errors import PyhudiError, UserError
 from pyhudi.libraries import load_library
 from pyhudi.sql.duckdb_functions import MACROS, for_duckdb
 from pyhudi.sql.grammar import rendered
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 _ROWS: Final = 65_536
 """Rows of a batch that DuckDB returns."""
 _DIALECT: Final = "duckdb"
+_open: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+"""Connections of statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,41 @@ class DuckDbEngine:
         with _connected(query) as connection:
             found = _execute(connection, query, "explain ").fetchall()
         return "\n".join(str(row[-1]) for row in found)
+
+
+@contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """While the block runs in the main thread, Ctrl-C ends the queries that DuckDB computes: Python
+    handles signals only when DuckDB returns, which may take hours.  Raises KeyboardInterrupt, which
+    DuckDB turns into errors of its own."""
+    noticed, notices = os.pipe()
+    os.set_blocking(notices, False)
+    before = signal.set_wakeup_fd(notices, warn_on_full_buffer=False)
+    is_ended = threading.Event()
+
+    def watch() -> None:
+        while number := os.read(noticed, 1):
+            if number[0] == signal.SIGINT:
+                is_ended.set()
+                for connection in list(_open):
+                    connection.interrupt()
+
+    watcher = threading.Thread(target=watch, name="pyhudi-ctrl-c", daemon=True)
+    watcher.start()
+    failed: Exception | None = None
+    try:
+        yield
+    except (RuntimeError, PyhudiError) as error:
+        failed = error
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(notices)
+        watcher.join()
+        os.close(noticed)
+    if failed is not None:
+        if is_ended.is_set():
+            raise KeyboardInterrupt from failed
+        raise failed
 
 
 @contextmanager
@@ -166,6 +207,7 @@ def _connection(relations: Mapping[str, Relation]) -> DuckDBPyConnection:
     """A connection with a view for each relation, closed to everything else."""
     duckdb = load_library("duckdb", extra="duckdb", needed_for="SQL on one machine")
     connection: DuckDBPyConnection = duckdb.connect(":memory:")
+    _open.add(connection)
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET python_enable_replacements = false")
     for macro in MACROS:
