@@ -28,6 +28,8 @@ PROPERTIES: Final = ".hoodie/hoodie.properties"
 PROPERTIES_BACKUP: Final = ".hoodie/hoodie.properties.backup"
 PROPERTIES_COPY: Final = ".hoodie/.pyhudi.properties"
 METADATA_TABLE: Final = ".hoodie/metadata"
+SCHEMA_FOLDER: Final = ".hoodie/.schema"
+SCHEMA_SUFFIX: Final = ".schemacommit"
 TEMP: Final = ".hoodie/.temp"
 HEARTBEATS: Final = ".hoodie/.heartbeat"
 HOLDS: Final = ".hoodie/.pyhudi.holds"
@@ -43,6 +45,11 @@ _LOG = re.compile(
 _ARCHIVE = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_.*)?")
 _MARKER = re.compile(r"(?P<file>[^/]+)\.marker\.(?P<kind>CREATE|MERGE|APPEND)")
 _NATIVE_LOG = re.compile(r"[^._]+_[0-9]+-[0-9]+-[0-9]+_[^_]+_[0-9]+\.(log|deletes|cdc)\.[^.]+")
+
+
+def schema_file_time(name: str) -> InstantTime:
+    """The instant of a file in SCHEMA_FOLDER: `<instant>.` or `<instant>_<completion time>.`."""
+    return InstantTime(name.split(".")[0].split("_")[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,9 @@ def _base_file(task: ReadTask) -> CutFile | None:
 def _is_as_in_table(found: BaseFooter, task: ReadTask) -> bool:
     """Whether the file stores the requested columns with the types and values of the table, and
     its statistics hide no NaN of them."""
+    history, base = task.spec.visibility.columns, task.slice.base
+    if history is not None and base is not None and history.stored(base.name.instant) is not None:
+        return False
     if not bounds_cover_nan(found.metadata) and any(has_floats(f.type) for f in task.spec.schema):
         return False
     for field in task.spec.schema:

@@ -15,6 +15,7 @@ from pyhudi.errors import CorruptFileError, FileMissingError
 from pyhudi.filenames import METADATA_TABLE, BaseFileName, DataFileName, LogFileName
 from pyhudi.formats.avro_schema import without_meta_fields
 from pyhudi.formats.base_file import footer
+from pyhudi.formats.column_history import LATEST_SCHEMA
 from pyhudi.formats.log_file import read_blocks
 from pyhudi.health.inventory import TableInventory
 from pyhudi.planning.cleaning import result_record
@@ -117,6 +118,9 @@ def _commit(inventory: TableInventory, instant: Instant) -> CommitMetadata | Non
         (c.schema for c in reversed(list(inventory.commits.values())) if c.schema), None
     )  # fmt: skip
     extra = {} if schema is None else {"schema": without_meta_fields(schema)}
+    for other in inventory.commits.values():
+        if LATEST_SCHEMA in other.extra and other.schema == extra.get("schema"):
+            extra[LATEST_SCHEMA] = other.extra[LATEST_SCHEMA]
     operation = profile.operation
     return CommitMetadata(
         tuple(stats), operation=operation, compacted=operation == "COMPACT", extra=extra,

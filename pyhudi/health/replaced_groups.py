@@ -19,7 +19,6 @@ from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.metadata.writer import begin_metadata
 from pyhudi.options import Options
-from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import load_state
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -114,7 +113,6 @@ def take_out_again(
     for path in sorted(paths):
         partition, _, file_id = path.rpartition("/")
         replaced[partition] = (*replaced.get(partition, ()), file_id)
-    schema = schema_text(log, state.timeline, state.archive, state.config)
     requested = log.request(Action.REPLACE_COMMIT, write_avro(REQUESTED_REPLACE, {"version": None}))
     inflight = log.start(requested)
     if "files" in state.config.metadata_partitions:
@@ -123,9 +121,6 @@ def take_out_again(
             compact_after=options.write.metadata_compact_after,
         )  # fmt: skip
         metadata.finish((), ())
-    content = CommitMetadata(
-        (), operation=_OPERATION, extra={} if schema is None else {"schema": schema},
-        replaced=replaced,
-    )  # fmt: skip
+    content = CommitMetadata((), operation=_OPERATION, extra=state.stated(), replaced=replaced)
     check_lock(fs)
     return log.complete(inflight, log.encode(content)).time

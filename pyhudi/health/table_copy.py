@@ -33,6 +33,7 @@ from pyhudi.filenames import (
     PARTITION_METAFILE,
     PROPERTIES,
     PROPERTIES_COPY,
+    SCHEMA_FOLDER,
     parse_data_file,
 )
 from pyhudi.formats.log_file import read_blocks
@@ -63,7 +64,7 @@ from pyhudi.transaction.begin import table_lock
 
 STATE: Final = ".hoodie/.pyhudi.copy"
 _CHUNK: Final = 8 << 20
-_FOLDERS: Final = (f"{HOODIE}/.index_defs", f"{HOODIE}/.bucket_index", f"{HOODIE}/.schema")
+_FOLDERS: Final = (f"{HOODIE}/.index_defs", f"{HOODIE}/.bucket_index", SCHEMA_FOLDER)
 """Folders of facts about the table that are neither data, timeline nor metadata table."""
 _PLANNED: Final = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 _INSTANT_FILE: Final = re.compile(r"([0-9]{14,20})[._].*")

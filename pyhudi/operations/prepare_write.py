@@ -17,8 +17,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.errors import OptionError
-from pyhudi.formats.avro_schema import arrow_to_avro, docs_of, table_record_name, with_docs
+from pyhudi.errors import OptionError, UserError
+from pyhudi.formats.avro_schema import (
+    arrow_to_avro,
+    docs_of,
+    table_record_name,
+    with_docs,
+    with_meta_fields,
+)
+from pyhudi.formats.column_history import NextHistory, next_history
 from pyhudi.index.maintenance.partitioned_build import build_records
 from pyhudi.index.selection import (
     PARTITIONED_INDEX,
@@ -55,6 +62,7 @@ from pyhudi.storage.spill import SpillPlace, Staging, lock_folder, new_staging_f
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.timeline.archive import Archive
+from pyhudi.timeline.instant import PLANS
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import check_table
 from pyhudi.transaction.deferred_publish import check_none_deferred
@@ -248,6 +256,8 @@ def make_context(
         fitted = altered(stored, request.changes, rules, state.config.partition_fields)
     if fitted.widened:
         check_no_logs(fitted, state.view().latest_slices())
+    if fitted.moves:
+        _check_no_plans(state)
     check_expressions(state, fitted.table)
     index = _index(state, request, staging)
     avro_schema = _avro_text(state, fitted)
@@ -270,6 +280,7 @@ def make_context(
             maintained_indexes(state, index.metadata, stored, fitted.table),
             advance=request.advance,
             partial_schema=None if partial is None else partial.log_schema(avro_schema),
+            history=_history(state, fitted, avro_schema),
         ),
         fitted,
     )
@@ -300,6 +311,30 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
     return WriteIndex(choice, rules, records, hash, metadata, stores, shadow)
 
 
+def _check_no_plans(state: TableState) -> None:
+    """Raise UserError where a table service has yet to write files with the present names."""
+    plans = state.timeline.pending.where(PLANS)
+    if plans:
+        raise UserError(
+            "columns cannot be renamed or dropped while a table service is pending",
+            instants=", ".join(i.time for i in plans),
+            hint="run the service first: pyhudi table compact, or cluster",
+        )
+
+
+def _history(state: TableState, fitted: FittedSchema, avro_schema: str) -> NextHistory | None:
+    """The history of the columns after the write; None if the table has none."""
+    known = state.columns()
+    if known is None and not fitted.moves:
+        return None
+    before = schema_text(state.log, state.timeline, state.archive, state.config)
+    if before is None:  # a table without commits, of which no file has other names
+        before = avro_schema
+    if state.config.has_meta_columns:
+        before = with_meta_fields(before)
+    return next_history(known, before, avro_schema, fitted.moves)
+
+
 def _avro_text(state: TableState, fitted: FittedSchema) -> str:
     """The schema text of the commit: the table's existing text if the schema is unchanged.
     Comments stay."""
@@ -308,7 +343,13 @@ def _avro_text(state: TableState, fitted: FittedSchema) -> str:
         return text
     name, namespace = table_record_name(state.config.name)
     changed = arrow_to_avro(fitted.table, name=name, namespace=namespace)
-    return with_docs(changed, {**({} if text is None else docs_of(text)), **fitted.comments})
+    docs = {} if text is None else docs_of(text)
+    for old, new in fitted.moves:
+        moved = {p: t for p, t in docs.items() if p.split(".")[0] == old}
+        docs = {p: t for p, t in docs.items() if p not in moved}
+        if new is not None:
+            docs |= {new + p.removeprefix(old): t for p, t in moved.items()}
+    return with_docs(changed, {**docs, **fitted.comments})
 
 
 def _fits_memory(rows: Rows) -> bool:

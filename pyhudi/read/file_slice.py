@@ -13,6 +13,7 @@ import pyarrow.types as pt
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.base_file import footer, read_base
+from pyhudi.formats.column_history import ColumnHistory
 from pyhudi.formats.delete_block import decode_deletes
 from pyhudi.formats.log_block import data_batches, read_content
 from pyhudi.formats.log_file import BlockKind, read_blocks
@@ -88,7 +89,7 @@ def read_slice(
         if row_groups is None:
             row_groups = _pruned(fs, slice, spec, partition_values)
         stored = pa.schema(map(spec.table.field, stored_columns(spec, partition_values)))
-        rows = base_rows(fs, slice, stored, row_groups)
+        rows = base_rows(fs, slice, stored, row_groups, history=spec.visibility.columns)
     return finish(rows, spec, partition_values)
 
 
@@ -161,6 +162,10 @@ def _row_groups(
         where = both(where, key_condition(key, spec.keys))
     if slice.base is None or slice.source is not None or where is None:
         return None
+    history = spec.visibility.columns
+    names = None if history is None else history.stored(slice.base.name.instant)
+    if names is not None and any(map(names.moves, where.columns)):
+        return None
     return matching_row_groups(
         fs,
         slice.base.path,
@@ -177,24 +182,30 @@ def base_rows(
     row_groups: Sequence[int] | None,
     *,
     coded: Collection[str] = (),
+    history: ColumnHistory | None = None,
 ) -> pa.Table:
     """Rows of the base file with the columns of `stored`, as they are stored.
 
     coded: names of columns that may be dictionary arrays.  Reading columns of few values this way
     and decoding them later takes half the time of reading them plain; filtering them takes a third.
+    history: the names of the columns in files, if they have changed.
     """
     if slice.base is None:
         return stored.empty_table()
     assert isinstance(slice.base.name, BaseFileName)
     path = slice.base.path
-    dictionaries = coded or stored.names
+    names = None if history is None else history.stored(slice.base.name.instant)
+    columns = stored.names if names is None else names.names_of(stored.names)
+    dictionaries = columns if names is not None else coded or stored.names
     if slice.source is None:
         rows = read_base(
-            fs, path, columns=stored.names, row_groups=row_groups, dictionaries=dictionaries
+            fs, path, columns=columns, row_groups=row_groups, dictionaries=dictionaries
         )
     else:
         assert row_groups is None
-        rows = sourced_rows(fs, path, slice.source, stored.names, dictionaries=dictionaries)
+        rows = sourced_rows(fs, path, slice.source, columns, dictionaries=dictionaries)
+    if names is not None:
+        rows = names.renamed(rows, stored.names)
     for index, field in enumerate(stored):
         if field.name in coded and field.name in rows.column_names:
             found = rows.schema.field(field.name).type
@@ -300,14 +311,14 @@ def load(
     """
     if slice.base is not None and has_positions(slice.base, blocks):
         needed = _needed(spec, values, by_key=False)
-        log = list(log_entries(fs, blocks, needed, spec.rules))
+        log = list(log_entries(fs, blocks, needed, spec))
         base = _base_to_merge(fs, slice, needed, spec, row_groups, narrow=narrow)
         assert base is not None
         match = position_match(fs, (slice.base, base), blocks, log, row_groups)
         if match is not None:
             return Loaded(needed, base, log, match)
     needed = _needed(spec, values)
-    log = list(log_entries(fs, blocks, needed, spec.rules))
+    log = list(log_entries(fs, blocks, needed, spec))
     base = _base_to_merge(fs, slice, needed, spec, row_groups, narrow=narrow)
     return Loaded(needed, base, log)
 
@@ -327,7 +338,7 @@ def _base_to_merge(
         deciding = [field for field in needed if field.name in looked_at(spec.rules)]
         needed = pa.schema(deciding or [needed.field(0)])
     coded = set(needed.names).difference(looked_at(spec.rules))
-    return base_rows(fs, slice, needed, row_groups, coded=coded)
+    return base_rows(fs, slice, needed, row_groups, coded=coded, history=spec.visibility.columns)
 
 
 def _as_decided(
@@ -341,10 +352,11 @@ def _as_decided(
     """The live rows by a cached outcome, without reading their keys."""
     stored = pa.schema(map(spec.table.field, stored_columns(spec, values)))
     data = [placed for placed in blocks if placed.block.kind is not BlockKind.DELETE]
-    log = data_of(list(log_entries(fs, data, stored, spec.rules)))
+    log = data_of(list(log_entries(fs, data, stored, spec)))
     base = None
     if slice.base is not None:
-        base = base_rows(fs, slice, stored, None, coded=stored.names)
+        history = spec.visibility.columns
+        base = base_rows(fs, slice, stored, None, coded=stored.names, history=history)
     return outcome.rows(base, log, stored.names)
 
 
@@ -409,9 +421,10 @@ def _check_whole(log: DataFile, size_bytes: int) -> None:
 
 
 def log_entries(
-    fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
+    fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, spec: SliceSpec
 ) -> Iterator[LogEntries]:
     """The contents of the blocks, in order; data rows with the columns of `needed`."""
+    rules, history = spec.rules, spec.visibility.columns
     for placed in blocks:
         with closing(fs.open(placed.path)) as file:
             block = placed.block
@@ -423,7 +436,11 @@ def log_entries(
                     "HFile log blocks are not supported in data tables", path=placed.path
                 )
             else:
-                rows = data_batches(block, file, path=placed.path, columns=needed.names)
+                names = None if history is None else history.stored(block.instant or "")
+                columns = needed.names if names is None else names.names_of(needed.names)
+                rows = data_batches(block, file, path=placed.path, columns=columns)
+                if names is not None:
+                    rows = names.renamed(rows, needed.names)
                 fitted = _fitted(rows, needed)
                 if rules.keeps is Keeps.ABSENT:
                     stated = rows.column_names if block.is_partial else None

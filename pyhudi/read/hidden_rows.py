@@ -55,7 +55,7 @@ def hides(fs: FileSystem, slice: FileSlice, rows: pa.Table, spec: SliceSpec) -> 
     blocks = log_blocks(fs, slice, spec.visibility)
     keys = KeyTable(rows.column(spec.rules.key_column))
     gone = np.zeros(rows.num_rows, np.bool_)
-    for deleted in _deleted(fs, _with_deletes(blocks, needed, spec.rules), needed, spec.rules):
+    for deleted in _deleted(fs, _with_deletes(blocks, needed, spec.rules), needed, spec):
         gone |= _found_in(keys, deleted, rows.num_rows)
     if not gone.any():
         return False
@@ -63,11 +63,15 @@ def hides(fs: FileSystem, slice: FileSlice, rows: pa.Table, spec: SliceSpec) -> 
     gone &= ~_found_in(keys, read_slice(fs, slice, spec=narrow).column(0), rows.num_rows)
     if not gone.any():
         return False
-    base = None if slice.base is None else base_rows(fs, slice, needed, None)
+    base = (
+        None
+        if slice.base is None
+        else base_rows(fs, slice, needed, None, history=spec.visibility.columns)
+    )
     if not spec.rules.is_event_time:
         column = None if base is None else base.column(spec.rules.key_column)
         return column is not None and bool((gone & _found_in(keys, column, rows.num_rows)).any())
-    log = list(log_entries(fs, blocks, needed, spec.rules))
+    log = list(log_entries(fs, blocks, needed, spec))
     fitted = conform(rows.select(names), needed)
     return bool((gone & _loses(base, log, fitted, spec.rules, keys)).any())
 
@@ -81,10 +85,11 @@ def _with_deletes(
 
 
 def _deleted(
-    fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, rules: MergeRules
+    fs: FileSystem, blocks: Sequence[PlacedBlock], needed: pa.Schema, spec: SliceSpec
 ) -> Iterator[pa.ChunkedArray]:
     """Keys of the deletes in the blocks."""
-    for entry in log_entries(fs, blocks, needed, rules):
+    rules = spec.rules
+    for entry in log_entries(fs, blocks, needed, spec):
         if isinstance(entry, Deletes):
             yield pa.chunked_array([entry.keys.cast(pa.string())])
         elif (mask := delete_mask(entry, rules.marks)) is not None:

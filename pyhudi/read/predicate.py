@@ -157,8 +157,14 @@ class Predicate:
     @property
     def analyzed(self) -> Predicate | None:
         """A filter without unknown parts that all rows of this one pass; None if there is none."""
-        tree = analyzed(self.tree)
-        return None if tree is None else Predicate(tree, self.columns)
+        return self.without(frozenset())
+
+    def without(self, names: frozenset[str]) -> Predicate | None:
+        """A filter that all rows of this one pass, without unknown parts and without these columns;
+        None if there is none."""
+        tree = analyzed(self.tree, names)
+        left = tuple(name for name in self.columns if name not in names)
+        return None if tree is None else Predicate(tree, left)
 
     def __str__(self) -> str:
         return str(self.arrow)
@@ -224,13 +230,17 @@ def is_analyzed(node: Node) -> bool:
     return not any(isinstance(found, Unknown) for found in walk(node))
 
 
-def analyzed(node: Node) -> Node | None:
-    """A tree without unknown parts that is true where this one is; None if there is none."""
-    if is_analyzed(node):
+def analyzed(node: Node, unused: frozenset[str] = frozenset()) -> Node | None:
+    """A tree without unknown parts that is true where this one is; None if there is none.
+
+    unused: columns that it may not name.
+    """
+    named = (found.path[0] for found in walk(node) if isinstance(found, Column))
+    if is_analyzed(node) and unused.isdisjoint(named):
         return node
     if not isinstance(node, And | Or):
         return None
-    sides = [side for side in map(analyzed, node.sides) if side is not None]
+    sides = [side for s in node.sides if (side := analyzed(s, unused)) is not None]
     is_whole = len(sides) == len(node.sides)
     return type(node)(tuple(sides)) if is_whole or (sides and isinstance(node, And)) else None
 

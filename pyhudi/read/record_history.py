@@ -145,7 +145,7 @@ class _Moments:
             table=schema,
             columns=tuple(schema.names),
             rules=rules,
-            visibility=Visibility.of(state.timeline),
+            visibility=state.visibility(),
             where=among(rules.key_column, pa.array([key])),
         )
         self._touched: dict[FileGroupId, InstantTime] = {}

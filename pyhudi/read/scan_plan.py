@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from pyhudi.errors import SnapshotExpiredError, UserError
+from pyhudi.formats.column_history import ColumnHistory
 from pyhudi.markup import bytes_text, card_html, count_text, facts_html, plural
 from pyhudi.near_names import columns_hint
 from pyhudi.read.changes.incremental import (
@@ -169,7 +170,7 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
         table=schema,
         columns=columns,
         rules=moment.rules,
-        visibility=found.visibility,
+        visibility=_with_names(state, moment, request, limit, found.visibility),
         where=where,
     )
     remaining = _skipped(moment, request, found, where, spec, values)
@@ -215,6 +216,19 @@ def _schema(
     return moment.schema(limit=limit if request.as_of is not None else None)
 
 
+def _with_names(
+    state: TableState,
+    moment: TableState,
+    request: ScanRequest,
+    limit: InstantTime | None,
+    visibility: Visibility,
+) -> Visibility:
+    """The visibility with the names in files of the columns of `_schema`."""
+    if request.changes is None or request.changes.schema_of_end:
+        return visibility
+    return replace(visibility, columns=state.columns())
+
+
 def _possible(
     state: TableState,
     request: ScanRequest,
@@ -226,9 +240,18 @@ def _possible(
     is_newest = request.as_of is None and request.mode is ScanMode.SNAPSHOT
     if not request.data_skipping or not is_newest:
         return values
-    skipping = SkippingRequest(where, schema, is_newest, _fixed(values))
+    used = _with_statistics(where, state.columns())
+    if used is None:
+        return values
+    skipping = SkippingRequest(used, schema, is_newest, _fixed(values))
     found = possible_partitions(state, list(values), skipping)
     return {p: values[p] for p, may_match in zip(values, found, strict=True) if may_match}
+
+
+def _with_statistics(where: Predicate, history: ColumnHistory | None) -> Predicate | None:
+    """The part of a filter that statistics and indexes apply to: they are of names in files."""
+    moved = frozenset[str]() if history is None else history.moved
+    return where if moved.isdisjoint(where.columns) else where.without(moved)
 
 
 def _fixed(values: Mapping[str, Mapping[str, pa.Scalar]]) -> frozenset[str]:
@@ -252,7 +275,10 @@ def _skipped(
     is_newest = (
         request.as_of is None and request.changes is None and request.mode is ScanMode.SNAPSHOT
     )
-    skipping = SkippingRequest(where, spec.table, is_newest, _fixed(values))
+    used = _with_statistics(where, spec.visibility.columns)
+    if used is None:
+        return Skipped(found.slices)
+    skipping = SkippingRequest(used, spec.table, is_newest, _fixed(values))
     # Statistics of a skeleton file do not cover the columns of its source file.
     known = [file_slice for file_slice in found.slices if file_slice.source is None]
     skipped = skip(state, known, skipping)

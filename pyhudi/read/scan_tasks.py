@@ -144,7 +144,7 @@ def _changed_rows(task: ReadTask, older: Older) -> pa.Table:
         wide,
         columns=tuple(dict.fromkeys((key, *user))),
         where=among(key, keys),
-        visibility=older.visibility,
+        visibility=replace(older.visibility, columns=spec.visibility.columns),
     )
     before = pa.concat_tables(
         read_slice(task.fs, file_slice, spec=before_spec, partition_values=task.partition_values)

@@ -137,7 +137,7 @@ def _live_log(
     if known is not None:
         stored = pa.schema(map(spec.table.field, names))
         data = [placed for placed in blocks if placed.block.kind is not BlockKind.DELETE]
-        log = data_of(list(log_entries(fs, data, stored, spec.rules)))
+        log = data_of(list(log_entries(fs, data, stored, spec)))
         if not log:
             return stored.empty_table()
         return Outcome(None, known.log).rows(None, log, names)

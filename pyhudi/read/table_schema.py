@@ -7,13 +7,16 @@ file.  Meta columns come first, unless the table has none.  Source: table_format
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import pyarrow as pa
 
+from pyhudi.errors import CorruptFileError
+from pyhudi.filenames import SCHEMA_FOLDER, SCHEMA_SUFFIX, schema_file_time
 from pyhudi.formats.avro_schema import avro_to_arrow, without_meta_fields
 from pyhudi.formats.base_file import footer
+from pyhudi.formats.column_history import LATEST_SCHEMA
 from pyhudi.formats.logical_types import with_logical_types
 from pyhudi.formats.schema_conform import normal_schema
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
@@ -58,8 +61,38 @@ def schema_text(
     later: frozenset[InstantTime] = frozenset(),
 ) -> str | None:
     """The Avro JSON that `stated_schema` reads, without meta fields; None if there is none."""
-    text = _newest(log, timeline, archive, limit, later) or config.create_schema
+    commit = _newest(log, timeline, archive, limit, later)
+    text = config.create_schema if commit is None else commit.schema
     return None if text is None else without_meta_fields(text)
+
+
+def latest_schema(
+    log: TimelineLog,
+    timeline: Timeline,
+    archive: Archive,
+    *,
+    limit: InstantTime | None = None,
+    later: frozenset[InstantTime] = frozenset(),
+) -> str | None:
+    """The internal schema of the commit that `schema_text` takes; None unless it has one."""
+    commit = _newest(log, timeline, archive, limit, later)
+    return None if commit is None else commit.extra.get(LATEST_SCHEMA)
+
+
+def stored_history(fs: FileSystem, is_complete: Callable[[InstantTime], bool]) -> str:
+    """All internal schemas of a table, as the newest of the complete instants has stored them.
+
+    Raises CorruptFileError if there are none.  Cost: a listing and a small read.
+    """
+    names = [name for name in fs.names(SCHEMA_FOLDER) if name.endswith(SCHEMA_SUFFIX)]
+    complete = [name for name in names if is_complete(schema_file_time(name))]
+    if not complete:
+        raise CorruptFileError(
+            "the history of the table's columns is missing", path=SCHEMA_FOLDER,
+            hint="files may have other names of columns, which only this history states",
+        )  # fmt: skip
+    newest = max(complete, key=schema_file_time)
+    return fs.read(f"{SCHEMA_FOLDER}/{newest}").decode("utf-8", "replace")
 
 
 def footer_schema(fs: FileSystem, slices: Iterable[FileSlice]) -> pa.Schema:
@@ -100,15 +133,11 @@ def _newest(
     archive: Archive,
     limit: InstantTime | None,
     later: frozenset[InstantTime],
-) -> str | None:
+) -> CommitMetadata | None:
+    """The newest commit at or before `limit` that records the table's schema."""
     shown = timeline if limit is None else timeline.up_to(limit)
     for time, metadata in commits_newest_first(log, shown, archive):
         is_shown = (limit is None or time <= limit) and (time in shown.times or time not in later)
-        text = _of_commit(metadata) if is_shown else None
-        if text:
-            return text
+        if is_shown and metadata.operation not in SERVICE_OPERATIONS and metadata.schema:
+            return metadata
     return None
-
-
-def _of_commit(commit: CommitMetadata) -> str | None:
-    return None if commit.operation in SERVICE_OPERATIONS else commit.schema

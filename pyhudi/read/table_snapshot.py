@@ -12,13 +12,21 @@ import pyarrow as pa
 
 from pyhudi.errors import FileMissingError, OptionError, StorageError, UserError
 from pyhudi.filenames import HOODIE, METADATA_TABLE, PROPERTIES
+from pyhudi.formats.column_history import LATEST_SCHEMA, ColumnHistory
 from pyhudi.merge.merge_rules import MergeRules, merge_rules
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import Merging, ReadOptions
 from pyhudi.read.metadata_freshness import TrustedListing, is_ahead, trusted_metadata
-from pyhudi.read.table_schema import footer_schema, full_schema, stated_schema
+from pyhudi.read.table_schema import (
+    footer_schema,
+    full_schema,
+    latest_schema,
+    schema_text,
+    stated_schema,
+    stored_history,
+)
 from pyhudi.records import FileGroupId, InstantTime, Position
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.listing_snapshot import WalkedObjectStore
@@ -149,10 +157,34 @@ class TableState:
     def visibility(self, *, limit: InstantTime | None = None) -> Visibility:
         """The instants that are visible to a reader as of `limit`."""
         seen = Visibility.of(self.timeline, limit=limit)
+        columns = self.columns(limit=limit)
+        if columns is not None:
+            seen = replace(seen, columns=columns)
         if self.past is None:
             return seen
         unfinished = seen.unfinished | self.past.later
         return replace(seen, start=self.past.start, unfinished=unfinished)
+
+    def columns(self, *, limit: InstantTime | None = None) -> ColumnHistory | None:
+        """The names of columns in files, for the columns of `schema` as of `limit`; None if the
+        table has no internal schema then."""
+        later = frozenset() if self.past is None else self.past.later
+        latest = latest_schema(self.log, self.timeline, self.archive, limit=limit, later=later)
+        return None if latest is None else ColumnHistory(latest, self._schemas)
+
+    def stated(self) -> dict[str, str]:
+        """What a commit that changes no column states of the schema; empty if no commit does."""
+        text = schema_text(self.log, self.timeline, self.archive, self.config)
+        history = self.columns()
+        return {} if text is None else {
+            "schema": text, **({} if history is None else {LATEST_SCHEMA: history.latest})
+        }  # fmt: skip
+
+    @cached_property
+    def _schemas(self) -> str:
+        later = frozenset() if self.past is None else self.past.later
+        seen = Visibility.of(self.timeline)
+        return stored_history(self.fs, lambda time: seen.sees(time) or time in later)
 
     @cached_property
     def commits(self) -> tuple[Instant, ...]:

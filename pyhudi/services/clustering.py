@@ -238,7 +238,7 @@ def _run(
     content = CommitMetadata(
         stats,
         operation="CLUSTER",
-        extra={**state.log.attempt_mark(inflight.time, state.timeline), "schema": how.avro_schema},
+        extra={**state.log.attempt_mark(inflight.time, state.timeline), **how.stated},
         replaced={partition: tuple(ids) for partition, ids in replaced.items()},
     )
     touched = WriteSet(frozenset(slice_.group for slice_ in plan.slices))

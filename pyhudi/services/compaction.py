@@ -216,7 +216,7 @@ def _run(
     stats = tuple(s for s in engine.run(compact_slice, tasks, label="compact") if s is not None)
     remove_leftovers(fs, inflight.time, stats=stats)
     attempt = log.attempt_mark(inflight.time, state.timeline)
-    extra = {**attempt, "schema": how.avro_schema}
+    extra = {**attempt, **how.stated}
     content = CommitMetadata(stats, operation="COMPACT", compacted=True, extra=extra)
     with finishing(state, inflight, options.write, touched=_NOTHING) as ending:
         ending.begin_metadata(engine).finish(stats, ())

@@ -168,7 +168,7 @@ def _run(
     stats = list(engine.run(merge_logs, tasks, label="merge logs"))
     remove_leftovers(state.fs, inflight.time, stats=stats)
     content = CommitMetadata(
-        tuple(stats), operation="LOG_COMPACT", compacted=True, extra={"schema": how.avro_schema}
+        tuple(stats), operation="LOG_COMPACT", compacted=True, extra={**how.stated}
     )
     touched = WriteSet(frozenset(slice_.group for slice_ in slices))
     with finishing(state, inflight, options.write, touched=touched) as ending:

@@ -48,9 +48,7 @@ def merge_logs(task: MergeLogsTask) -> WriteStat:
     plan, slice_, spec = task.plan, task.file_slice, task.spec
     blocks = log_blocks(plan.fs, slice_, spec.visibility)
     merged = tuple(dict.fromkeys(placed.block.instant or "" for placed in reversed(blocks)))
-    stands = remaining_entries(
-        list(log_entries(plan.fs, blocks, spec.schema, spec.rules)), spec.rules
-    )
+    stands = remaining_entries(list(log_entries(plan.fs, blocks, spec.schema, spec)), spec.rules)
     place = next_log(plan, slice_, None)
     name = place.new_name(task.number)
     kind = MarkerKind(plan.layout.log_marker)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from pyhudi.engine import Engine
-from pyhudi.errors import SchemaError
+from pyhudi.errors import SchemaError, UnsupportedTableError
 from pyhudi.formats.avro_schema import with_meta_fields
 from pyhudi.options import Options
 from pyhudi.read.file_slice import SliceSpec
-from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import META_COLUMNS, InstantTime, with_meta
 from pyhudi.storage.filesystem import FileSystem
@@ -26,25 +25,32 @@ from pyhudi.write.files.file_plan import FilePlan
 class Rewriting:
     """How a service reads slices and writes files.
 
-    avro_schema: of the table, without meta fields.  spec: every column, by the table's merge rules.
+    stated: the schema in the commit's extra metadata.  spec: every column, by the table's merge
+    rules.
     """
 
-    avro_schema: str
+    stated: Mapping[str, str]
     plan: FilePlan
     spec: SliceSpec
 
 
 def rewriting(state: TableState, pending: Instant, options: Options) -> Rewriting:
     """Settings of a service about to start.  Raises SchemaError if no commit has a schema."""
-    avro_schema = schema_text(state.log, state.timeline, state.archive, state.config)
-    if avro_schema is None:
+    stated = state.stated()
+    if not stated:
         raise SchemaError("no commit of the table has a schema", path=state.fs.url)
+    history = state.columns()
+    if history is not None and not history.is_current(pending.time):
+        raise UnsupportedTableError(
+            "the service was planned before columns were renamed or dropped", instant=pending.time,
+            hint="remove the plan: a new one writes files with the present names",
+        )  # fmt: skip
     columns = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     plan = FilePlan(
         state.fs,
         pending.time,
         columns,
-        with_meta_fields(avro_schema),
+        with_meta_fields(stated["schema"]),
         state.rules,
         options.write.base_file,
         options.write.log_format,
@@ -54,7 +60,7 @@ def rewriting(state: TableState, pending: Instant, options: Options) -> Rewritin
     )
     stored = with_meta(columns)
     spec = SliceSpec(stored, tuple(stored.names), state.rules, state.view().visibility)
-    return Rewriting(avro_schema, plan, spec)
+    return Rewriting(stated, plan, spec)
 
 
 @contextmanager

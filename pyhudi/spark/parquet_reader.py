@@ -188,6 +188,8 @@ def _reason_of_task(task: ReadTask) -> str:
         return "unchanged rows are left out"
     if task.logged_only:
         return "only the logs have rows of the range"
+    if task.spec.visibility.columns is not None:
+        return "columns were renamed or dropped"
     if task.slice.source is not None:
         return "bootstrapped file"
     if not isinstance(base.name, BaseFileName) or base.name.extension != ".parquet":

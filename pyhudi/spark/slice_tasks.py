@@ -182,7 +182,7 @@ def store_logs(work: LogWork) -> StoredLogs | None:
     """
     spec = work.task.spec
     seen = spec.visibility
-    recording = _Recording(seen.completed, seen.start, seen.limit, seen.unfinished)
+    recording = _Recording(seen.completed, seen.start, seen.limit, seen.unfinished, seen.columns)
     spec = replace(spec, columns=work.columns, where=None, keys=None, visibility=recording)
     task = replace(work.task, spec=spec, logged_only=False)
     replaced = None

@@ -43,6 +43,7 @@ from pyhudi.sql.statements import (
     DropIndex,
     DropPartitions,
     DropTable,
+    MoveColumns,
     Name,
     PartitionSpec,
     RefreshIndex,
@@ -52,7 +53,7 @@ from pyhudi.sql.statements import (
 )
 from pyhudi.sql.trees import alike, as_column, as_select, column_named
 from pyhudi.storage.url_resolver import locate
-from pyhudi.write.schema_changes import AddedColumn, ChangedColumn
+from pyhudi.write.schema_changes import AddedColumn, ChangedColumn, MovedColumn
 
 _PROPERTIES: Final = {
     "type": "hoodie.datasource.write.table.type",
@@ -118,6 +119,13 @@ def define(statement: Definition, binder: Binder, engine: QueryEngine) -> Any:
             return alter_columns(binder.table(target), tuple(added))
         case ChangeColumn(target, path, kind, comment):
             return alter_columns(binder.table(target), (ChangedColumn(path, kind, comment),))
+        case MoveColumns(target, paths, name, if_exists):
+            table = binder.table(target)
+            known = {column.lower() for column in without_meta(table.schema).names}
+            moved = [p for p in paths if not if_exists or p[0].lower() in known]
+            if not moved:
+                return _rows(engine, column=())
+            return alter_columns(table, tuple(MovedColumn(path, name) for path in moved))
 
 
 # ---- CREATE TABLE -------------------------------------------------------------------------------

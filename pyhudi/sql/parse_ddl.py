@@ -27,6 +27,7 @@ from pyhudi.sql.statements import (
     DropIndex,
     DropPartitions,
     DropTable,
+    MoveColumns,
     Name,
     PartitionSpec,
     RefreshIndex,
@@ -53,10 +54,6 @@ _OPTIONS: Final = getattr(exp, "OptionsProperty", None)
 _ADD_PARTITION: Final = getattr(exp, "AddPartition", None)
 """Nodes that older releases of sqlglot do not have: they give the statement back as text."""
 _PROVIDERS: Final = ("hudi", "pyhudi")
-_NO_SCHEMA_HISTORY: Final = (
-    "older files keep the old name, and the history of schemas by which they would be read is not "
-    "written; write a new table with the columns that you want"
-)
 _NOT_SUPPORTED: Final = {
     "VIEW": "query the table instead", "DATABASE": "a folder of tables is the database",
     "SCHEMA": "a folder of tables is the database", "FUNCTION": None,
@@ -414,10 +411,31 @@ def _alter(tree: Tree) -> Definition:
         case exp.AlterRename():
             return RenameTable(target, name_of(first.this))
         case exp.RenameColumn():
-            refuse(tree, "RENAME COLUMN is not supported", hint=_NO_SCHEMA_HISTORY)
+            closed(first, frozenset({"this", "to"}))
+            return MoveColumns(target, (_path(first.this),), _new_name(first.args["to"], tree))
         case exp.Drop() if _kind(first) in ("COLUMN", "COLUMNS"):
-            refuse(tree, "DROP COLUMN is not supported", hint=_NO_SCHEMA_HISTORY)
+            return _dropped(target, first)
     return refuse(tree, "this form of ALTER TABLE is not supported")
+
+
+def _new_name(node: Tree, within: Tree) -> str:
+    path = _path(node)
+    if len(path) != 1:
+        refuse(within, "the new name of a column is one name")
+    return path[0]
+
+
+def _dropped(target: Name, node: Tree) -> MoveColumns:
+    """DROP COLUMN a, DROP COLUMNS (a, b)."""
+    named = {key for key, value in node.args.items() if value}
+    if named - {"kind", "tables", "exists"}:
+        refuse(node, "this form of DROP COLUMN is not supported")
+    paths = [
+        _path(column)
+        for one in node.args["tables"]
+        for column in (one.expressions if isinstance(one, exp.Schema) else [one])
+    ]
+    return MoveColumns(target, tuple(paths), if_exists=bool(node.args.get("exists")))
 
 
 def _added(node: Tree) -> Column:
@@ -448,7 +466,8 @@ def _changed(target: Name, node: Tree, within: Tree) -> ChangeColumn:
     path = _path(node.this)
     renamed = node.args.get("rename_to")
     if renamed is not None and _path(renamed) != path[-1:]:
-        refuse(within, "RENAME COLUMN is not supported", hint=_NO_SCHEMA_HISTORY)
+        refuse(within, "CHANGE COLUMN changes no name",
+               hint="ALTER TABLE t RENAME COLUMN a TO b")  # fmt: skip
     kind, comments = node.args.get("dtype"), dict[str, str]()
     given = node.args.get("comment") or None
     found = None if kind is None else _type(kind, ".".join(path), comments)

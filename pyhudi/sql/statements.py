@@ -271,6 +271,16 @@ class ChangeColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveColumns:
+    """ALTER TABLE RENAME COLUMN, and DROP COLUMN, which states no name."""
+
+    target: Name
+    paths: tuple[tuple[str, ...], ...]
+    name: str | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RenameTable:
     """ALTER TABLE RENAME TO."""
 
@@ -280,7 +290,7 @@ class RenameTable:
 
 Definition: TypeAlias = (
     CreateTable | DropTable | Truncate | CreateIndex | DropIndex | RefreshIndex | SetProperties
-    | AddPartitions | DropPartitions | AddColumns | ChangeColumn | RenameTable
+    | AddPartitions | DropPartitions | AddColumns | ChangeColumn | MoveColumns | RenameTable
 )  # fmt: skip
 
 Statement: TypeAlias = Query | Write | Explain | Call | Describe | ShowTables | Definition

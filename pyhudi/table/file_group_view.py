@@ -24,6 +24,7 @@ from pyhudi.filenames import (
     join,
     parse_data_file,
 )
+from pyhudi.formats.column_history import ColumnHistory
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.records import FileGroupId, InstantTime, is_before_all
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -108,13 +109,15 @@ class Visibility:
     """The instants visible to a reader: completed ones, and those archived before them.
 
     `limit` is the newest instant to consider (None: no limit).  unfinished: writes that are
-    pending or were rolled back; they are never visible, also before `start`.
+    pending or were rolled back; they are never visible, also before `start`.  columns: the names of
+    the table's columns in files, if they have changed.
     """
 
     completed: frozenset[InstantTime]
     start: InstantTime | None
     limit: InstantTime | None = None
     unfinished: frozenset[InstantTime] = frozenset()
+    columns: ColumnHistory | None = None
 
     @classmethod
     def of(cls, timeline: Timeline, *, limit: InstantTime | None = None) -> Visibility:

@@ -60,6 +60,8 @@ COMMITS: Final = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_C
 REPLACEMENTS: Final = frozenset({Action.REPLACE_COMMIT, Action.CLUSTERING})
 """Pending and completed actions of a clustering, among them other replacements."""
 
+PLANS: Final = REPLACEMENTS | {Action.COMPACTION, Action.LOG_COMPACTION}
+"""Actions whose instants state what is to be rewritten."""
 WRITES: Final = COMMITS | {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING}
 
 _LAYOUT_1 = re.compile(r"([0-9]+)\.([a-z]+)(?:\.(requested|inflight))?")

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from pyhudi.filenames import SCHEMA_FOLDER, SCHEMA_SUFFIX, schema_file_time
+from pyhudi.formats.column_history import LATEST_SCHEMA
 from pyhudi.read.skipping.key_uniqueness import (
     KEYS,
     LOOKED_UP,
@@ -102,10 +104,27 @@ def content_of(
     written = CommitMetadata(
         files.stats,
         operation=planned.operation.value,
-        extra={**extra, "schema": context.avro_schema},
+        extra={**extra, "schema": context.avro_schema, **_stored_history(context, at)},
         replaced=planned.replaced.file_ids() if planned.operation.replaces else None,
     )
     return context.state.log.encode(written)
+
+
+def _stored_history(context: WriteContext, at: InstantTime) -> dict[str, str]:
+    """The entry of a commit for the schema with ids, whose history is stored first.
+
+    Every commit stores it, because readers use that of the newest complete one alone.
+    """
+    if context.history is None:
+        return {}
+    history, fs = context.history.at(at), context.state.fs
+    start = context.state.visibility().start
+    if start is not None:  # Apache Hudi does not read those of archived commits either
+        archived = [n for n in fs.names(SCHEMA_FOLDER) if schema_file_time(n) < start]
+        fs.delete([f"{SCHEMA_FOLDER}/{name}" for name in archived])
+    name = f"{at}_{at}" if context.state.log.layout.has_completion_times else at
+    fs.replace(f"{SCHEMA_FOLDER}/{name}{SCHEMA_SUFFIX}", history.all.encode())
+    return {LATEST_SCHEMA: history.latest}
 
 
 def _key_marks(

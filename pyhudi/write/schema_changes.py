@@ -1,7 +1,9 @@
-"""Changes of a table's columns by a commit without rows: new columns, wider types, comments.
+"""Changes of a table's columns by a commit without rows: new columns, wider types, comments, names.
 
 The commit's schema is the only thing that changes: files are read by the names of their columns, in
-which a new one is null.  Apache Hudi changes schemas by commits of the same operation.
+which a new one is null.  After a rename or a drop the history of the columns states the names in
+older files (`formats/column_history.py`).  Apache Hudi changes schemas by commits of the same
+operation.
 """
 
 from __future__ import annotations
@@ -46,7 +48,15 @@ class ChangedColumn:
     comment: str | None = None
 
 
-SchemaChange: TypeAlias = AddedColumn | ChangedColumn
+@dataclass(frozen=True, slots=True)
+class MovedColumn:
+    """A column that gets another name; name: None drops it."""
+
+    path: tuple[str, ...]
+    name: str | None = None
+
+
+SchemaChange: TypeAlias = AddedColumn | ChangedColumn | MovedColumn
 _Fields: TypeAlias = list[pa.Field]
 
 
@@ -66,7 +76,12 @@ def altered(
     added: list[str] = []
     widened: list[str] = []
     comments: dict[str, str] = {}
+    moves: list[tuple[str, str | None]] = []
     for change in changes:
+        if isinstance(change, MovedColumn):
+            old, fields = _moved(fields, change, rules)
+            moves.append((old, change.name))
+            continue
         parent, fields_of = _resolved(fields, change.path[:-1])
         if isinstance(change, AddedColumn):
             last = () if parent else partition_fields
@@ -88,7 +103,30 @@ def altered(
     found = pa.schema(fields)
     check_names(found)
     check_names(found, folded=True)
-    return FittedSchema(found, tuple(added), tuple(widened), comments)
+    return FittedSchema(found, tuple(added), tuple(widened), comments, tuple(moves))
+
+
+def _moved(fields: _Fields, change: MovedColumn, rules: SchemaRules) -> tuple[str, _Fields]:
+    """(the present name of a column, the fields without it or with its new name)."""
+    if len(change.path) > 1:
+        raise SchemaError(
+            "a field of a struct cannot be renamed or dropped", column=".".join(change.path),
+            hint="Apache Hudi cannot read older files with other nested names",
+        )  # fmt: skip
+    found = _one(fields, change.path[0])
+    if found.name in rules.fixed:
+        raise SchemaError(
+            "the column cannot be renamed or dropped", column=found.name,
+            hint="keys, partitions or record order depend on it",
+        )  # fmt: skip
+    others = [f for f in fields if f.name != found.name]
+    if change.name is None:
+        return found.name, others
+    if change.name.lower() in {f.name.lower() for f in others}:
+        raise SchemaError("the column already exists", column=change.name)
+    if change.name in META_COLUMNS:
+        raise SchemaError("the name is that of a meta column", column=change.name)
+    return found.name, [f.with_name(change.name) if f.name == found.name else f for f in fields]
 
 
 def _with(fields: _Fields, change: AddedColumn, last: Sequence[str]) -> _Fields:

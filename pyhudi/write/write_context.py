@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
+from pyhudi.formats.column_history import NextHistory
 from pyhudi.index.consistent_hashing import Ring
 from pyhudi.index.secondary.changes import IndexShape
 from pyhudi.keygen.generators import KeyRule, PythonKeys
@@ -116,6 +117,7 @@ class WriteContext:
     secondary: tuple[IndexShape, ...] = ()  # secondary indexes to maintain
     advance: SourceAdvance | None = None  # of the source that the rows come from
     partial_schema: str | None = None  # of log blocks with some columns only; None: whole rows
+    history: NextHistory | None = None  # of the columns; None if none was renamed or dropped
     watch: Stopwatch = field(default_factory=Stopwatch)
 
 

@@ -218,6 +218,7 @@ def _file_plan(context: WriteContext, planned: PlannedWrite, instant: Instant) -
         layout=context.state.config.layout,
         partial_schema=context.partial_schema,
         marks_together=_marks_together(context, planned),
+        history=context.state.columns(),
     )
 
 

@@ -170,7 +170,7 @@ def _logged_keys(fs: FileSystem, slice: FileSlice, spec: SliceSpec) -> pa.Array:
     needed = pa.schema([spec.table.field(name) for name in names])
     keys = [
         entries.keys if isinstance(entries, Deletes) else entries.column(spec.rules.key_column)
-        for entries in log_entries(fs, blocks, needed, spec.rules)
+        for entries in log_entries(fs, blocks, needed, spec)
     ]
     chunks = [c for k in keys for c in (k.chunks if isinstance(k, pa.ChunkedArray) else [k])]
     return pc.unique(pa.concat_arrays([pa.array([], pa.string()), *chunks]))

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import FileMissingError, SnapshotExpiredError, UnsupportedTableError
+from pyhudi.formats.column_history import StoredNames
 from pyhudi.formats.log_block import data_batches
 from pyhudi.formats.log_file import BlockKind, read_blocks
 from pyhudi.formats.schema_conform import conform
@@ -47,12 +48,14 @@ _OPERATIONS = {"insert": "i", "update": "u", "delete": "d"}
 
 @dataclass(frozen=True, slots=True)
 class CdcTask:
-    """One CDC log.  values: the columns of its rows, as in the table."""
+    """One CDC log.  values: the columns of its rows, as in the table.  names: those
+    of the columns in the log, if they differ."""
 
     fs: FileSystem
     path: str
     partition: str
     values: pa.Schema
+    names: StoredNames | None = None
 
 
 def capture_rows(state: TableState, changes: ChangeRange, *, engine: Engine) -> pa.Table:
@@ -106,7 +109,7 @@ def capture_schema(values: pa.Schema) -> pa.Schema:
 def _commit_changes(
     state: TableState, instant: Instant, commit: CommitMetadata, values: pa.Schema, engine: Engine
 ) -> pa.Table:
-    logged = list(_logs(state, commit, values))
+    logged = list(_logs(state, instant, commit, values))
     logged_groups = {group for group, _ in logged}
     rows = engine.run(read_cdc_log, [task for _, task in logged], label="cdc") if logged else []
     rest = commit.groups - logged_groups
@@ -149,14 +152,16 @@ def _check_present(
 
 
 def _logs(
-    state: TableState, commit: CommitMetadata, values: pa.Schema
+    state: TableState, instant: Instant, commit: CommitMetadata, values: pa.Schema
 ) -> Iterator[tuple[FileGroupId, CdcTask]]:
     """CDC logs of a commit that contain all changes of their file group."""
     if cdc_mode(state.config) is not CdcMode.DATA_BEFORE_AFTER:
         return
+    history = state.columns()
+    names = None if history is None else history.stored(instant.time)
     for stat in commit.stats:
         for path in stat.cdc_sizes or ():
-            yield stat.group, CdcTask(state.fs, path, stat.partition, values)
+            yield stat.group, CdcTask(state.fs, path, stat.partition, values, names)
 
 
 def _just_before(position: Position) -> Position:
@@ -183,21 +188,23 @@ def _as_captured(rows: pa.Table, task: CdcTask) -> pa.Table:
             rows.column("op").cast(pa.string()),
             pa.nulls(rows.num_rows, pa.string()),
             pa.repeat(task.partition, rows.num_rows),
-            _fitted(rows.column("before"), task.values),
-            _fitted(rows.column("after"), task.values),
+            _fitted(rows.column("before"), task),
+            _fitted(rows.column("after"), task),
         ],
         schema=capture_schema(task.values),
     )
 
 
-def _fitted(side: pa.ChunkedArray, values: pa.Schema) -> pa.Array:
+def _fitted(side: pa.ChunkedArray, task: CdcTask) -> pa.Array:
     """Rows of one side as structs of the table's columns, null where there is no row."""
-    structs = side.combine_chunks()
+    structs, values = side.combine_chunks(), task.values
     absent = structs.is_null()
     stored = pa.Table.from_arrays(
         [pc.struct_field(structs, [n]) for n in range(structs.type.num_fields)],
         names=[structs.type.field(n).name for n in range(structs.type.num_fields)],
     )
+    if task.names is not None:
+        stored = task.names.renamed(stored, values.names)
     fitted = conform(relabelled(stored, values), values).combine_chunks()
     children = [
         column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)

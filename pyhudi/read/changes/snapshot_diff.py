@@ -163,7 +163,8 @@ def tasks_at(
     view: TableView = moment.view(partitions=partitions, limit=limit)
     if position is not None:
         check_not_expired(state, moment, view, limit, groups=groups)
-    seen = replace(spec, visibility=view.visibility)
+    names = spec.visibility.columns  # of the columns of `spec`, not of the moment's
+    seen = replace(spec, visibility=replace(view.visibility, columns=names))
     return {
         file_slice.group: ReadTask(
             moment.fs,

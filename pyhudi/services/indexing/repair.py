@@ -26,7 +26,6 @@ from pyhudi.index.maintenance.verify import BucketCheck, Fault
 from pyhudi.metadata.delta_commit import ShardTarget
 from pyhudi.metadata.writer import begin_metadata, write_shard
 from pyhudi.options import WriteOptions
-from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.recovery.crashed_writers import roll_back_crashed
 from pyhudi.storage.filesystem import FileSystem
@@ -86,8 +85,8 @@ def _run(
     options: WriteOptions,
 ) -> Instant:
     fs, config, log = state.fs, state.config, state.log
-    avro_schema = schema_text(log, state.timeline, state.archive, config)
-    if avro_schema is None:
+    stated = state.stated()
+    if not stated:
         raise SchemaError("no commit of the table has a schema", path=fs.url)
     metadata = begin_metadata(
         fs, config, log, log.load(), requested, compact_after=options.metadata_compact_after,
@@ -105,7 +104,7 @@ def _run(
     content = CommitMetadata(
         (),
         operation=_OPERATION,
-        extra={"schema": avro_schema, "pyhudi.index.repair": f"put={put},ended={ended}"},
+        extra={**stated, "pyhudi.index.repair": f"put={put},ended={ended}"},
     )
     check_lock(fs)
     metadata.finish((), written)

@@ -25,7 +25,9 @@ from pyhudi.formats.base_file import BaseFooter
 from pyhudi.formats.nested_fields import root_of
 from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.resolve_updates import MergeDecision, outcome, resolve_updates, unmatched
+from pyhudi.read.file_slice import base_rows
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, with_meta
+from pyhudi.table.file_group_view import FileSlice
 from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.base_writer import (
     base_stat,
@@ -217,15 +219,26 @@ def _read(plan: FilePlan, items: Sequence[FileTarget]) -> _Stored:
     for item in items:
         assert item.target.slice is not None and item.target.slice.base is not None
         path = item.target.slice.base.path
-        dictionaries = few_valued if len(items) == 1 else ()
-        rows, foot = base_file.read_with_footer(
-            plan.fs, path, schema=schema, dictionaries=dictionaries
-        )
+        if _has_other_names(plan, item.target.slice):
+            rows = base_rows(plan.fs, item.target.slice, schema, None, history=plan.history)
+            foot = base_file.footer(plan.fs, path)
+        else:
+            dictionaries = few_valued if len(items) == 1 else ()
+            rows, foot = base_file.read_with_footer(
+                plan.fs, path, schema=schema, dictionaries=dictionaries
+            )
         tables.append(rows)
         footers.append(foot)
     ends = np.cumsum([0, *(table.num_rows for table in tables)])
     rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
     return _Stored(rows, ends, footers)
+
+
+def _has_other_names(plan: FilePlan, slice: FileSlice | None) -> bool:
+    """Whether columns have been renamed or dropped since a base file was written."""
+    assert slice is not None and slice.base is not None
+    instant = slice.base.name.instant
+    return plan.history is not None and plan.history.stored(instant) is not None
 
 
 def _decide(plan: FilePlan, stored: _Stored, routed: Routed, ends: Longs) -> MergeDecision:
@@ -291,6 +304,7 @@ def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) ->
     cdc_sizes = log_changes(
         plan, group, name, MarkerKind.MERGE, part.stored, leaving=~decision.keep, incoming=incoming
     )
+    is_alike = not _has_other_names(plan, item.target.slice)
     size = write_base_file(
         plan,
         group,
@@ -300,7 +314,7 @@ def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) ->
         MarkerKind.MERGE,
         keys=keys,
         added=incoming,
-        replaced=foot if incoming.num_rows * 2 < rows.num_rows else None,
+        replaced=foot if is_alike and incoming.num_rows * 2 < rows.num_rows else None,
     )
     stat = base_stat(group, name, size, rows.num_rows, item.target.slice, began)
     counts = decision.inserted, decision.updated, decision.deleted

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyhudi.arrays import Ints
 from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.filenames import BaseFileName, DataFileName, cdc_log_of, join, parse_data_file
+from pyhudi.formats.column_history import ColumnHistory
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.layouts.v6 import V6
 from pyhudi.merge.merge_rules import MergeRules
@@ -65,6 +66,7 @@ class FilePlan:
     layout: TableLayout = V6
     partial_schema: str | None = None  # of the log blocks of a partial update, with the meta fields
     marks_together: bool = False  # markers of a task are one file; `announce_type` has been called
+    history: ColumnHistory | None = None  # the names of the columns in stored files
     batch: FileBatch | None = None  # of the running task; None: each file is durable by itself
 
     def announce(self, partition: str, file: DataFileName, kind: MarkerKind) -> None:

@@ -39,17 +39,19 @@ class FittedSchema:
     """The table's schema after the write (`table`).
 
     added: new columns and nested fields; widened: those whose type changes; as dotted paths.
-    comments: other comments, by dotted path; "" removes one.
+    comments: other comments, by dotted path; "" removes one.  moves: columns that are renamed, or
+    dropped (None), in order.
     """
 
     table: pa.Schema
     added: tuple[str, ...] = ()
     widened: tuple[str, ...] = ()
     comments: Mapping[str, str] = field(default_factory=dict)
+    moves: tuple[tuple[str, str | None], ...] = ()
 
     @property
     def has_changed(self) -> bool:
-        return bool(self.added or self.widened or self.comments)
+        return bool(self.added or self.widened or self.comments or self.moves)
 
 
 @dataclass(frozen=True, slots=True)
