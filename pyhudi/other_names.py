@@ -54,6 +54,7 @@ TABLE: Final[Mapping[str, str]] = {
     "snapshot": "table.timeline.commits.last",
     "snapshots": "table.timeline.commits",
     "sql": "pyhudi.sql(text, tables={'trips': table})",
+    "toDF": "table.scan()",
     "to_duckdb": "pyhudi.duckdb.attach(connection, tables)",
     "to_pyarrow_table": "table.to_arrow()",
     "to_pylist": "table.to_arrow().to_pylist()",
@@ -86,6 +87,12 @@ SCAN: Final[Mapping[str, str]] = {
 MERGE: Final[Mapping[str, str]] = {
     "when_matched_update_all": "when_matched_update() without arguments updates all columns",
     "when_not_matched_insert_all": "when_not_matched_insert() without arguments inserts whole rows",
+}
+SPARK: Final[Mapping[str, str]] = {
+    "DeltaTable": "hudi.open_table(spark, path)",
+    "load": "hudi.read(spark, path)",
+    "merge": "hudi.open_table(spark, path).merge(df)",
+    "write": "hudi.upsert(df, path, record_key=...)",
 }
 PACKAGE: Final[Mapping[str, str]] = {
     "Catalog": "pyhudi.open_table('hive://host:9083/db.table')",

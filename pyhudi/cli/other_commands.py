@@ -41,6 +41,16 @@ OTHERS: Final[Mapping[str, str]] = {
 }
 
 
+_OPTIONS: Final[Mapping[str, str]] = {
+    "--endpoint": "--storage endpoint=URL",
+    "--endpoint-url": "--storage endpoint=URL",
+    "--fix": "pyhudi repair PATH",
+    "--region": "--storage region=NAME",
+    "--retain": "--option hoodie.clean.commits.retained=NUMBER",
+    "-n": "--limit NUMBER",
+}
+
+
 def remedy(error: click.UsageError) -> str:
     """What to type instead of a command line that is refused."""
     context = error.ctx
@@ -52,4 +62,6 @@ def remedy(error: click.UsageError) -> str:
         if context.parent is not None and "Did you mean" not in error.format_message():
             verbs = ", ".join(context.command.list_commands(context))
             return f"type `{where} VERB PATH`; verbs: {verbs}"
+    if isinstance(error, click.NoSuchOption) and error.option_name in _OPTIONS:
+        return f"type `{_OPTIONS[error.option_name]}`"
     return f"`{where} --help` describes it"

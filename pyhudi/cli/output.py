@@ -46,6 +46,10 @@ _REMEDIES: Final[tuple[tuple[type[PyhudiError], str], ...]] = (
 _IN_A_COMMAND: Final = {
     "pyhudi.create_table": "`pyhudi table create`",
     'schema_mode="widen"': "--schema-mode widen",
+    "table.cluster()": "`pyhudi clustering run`",
+    "table.compact()": "`pyhudi compaction run`",
+    "table.timeline.commits lists": "`pyhudi commits list` lists",
+    "table.upgrade(to=9)": "`pyhudi table upgrade`",
 }
 """What the hints of the Python API are in a command."""
 

@@ -138,6 +138,7 @@ def copy_table(
     Raises UserError if the target has a table or files of others, or a copy of another source or
     snapshot; UnsupportedTableError, SnapshotExpiredError; CorruptFileError if the copy has errors.
     """
+    _check_places(source, target)
     begun = _begun(source, target, as_of)
     with table_lock(source, options.write, "copy"):
         state = load_state(source, options.read, for_reading=True)
@@ -150,6 +151,15 @@ def copy_table(
             raise
     with pin:
         return _copied(found, target, options, engine, as_of=as_of, dry_run=dry_run)
+
+
+def _check_places(source: FileSystem, target: FileSystem) -> None:
+    """A table inside a table would be read and cleaned as a partition of it."""
+    if target.url.startswith(f"{source.url.rstrip('/')}/"):
+        raise UserError(
+            "the folder of the copy is inside the table", path=source.url, target=target.url,
+            hint="choose a path outside the table",
+        )  # fmt: skip
 
 
 def _begun(

@@ -9,6 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from pyhudi.other_names import SPARK, unknown_name
+
 if find_spec("pyspark") is None:
     raise ModuleNotFoundError(
         "pyhudi.spark requires PySpark: pip install 'pyhudi[spark]'", name="pyspark"
@@ -54,7 +56,7 @@ _HOMES: Final = {
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'pyhudi.spark' has no attribute {name!r}")
+        raise unknown_name("module 'pyhudi.spark'", name, _HOMES, SPARK)
     value = getattr(import_module(f"pyhudi.spark.{home}"), name)
     globals()[name] = value
     return value

@@ -141,10 +141,17 @@ def upsert(
     The arguments between path and options describe the new table; they do not change an existing
     one.
     """
+    if not hasattr(frame, "sparkSession"):
+        raise UserError(
+            "the rows of an upsert must be a Spark DataFrame", type=type(frame).__name__,
+            hint="upsert(df, path, ...); pyhudi.upsert takes rows of this process",
+        )  # fmt: skip
     spark = frame.sparkSession
     try:
         table = open_table(spark, path, options=options, storage_options=storage_options)
-    except TableNotFoundError:
+    except TableNotFoundError as absent:
+        if record_key is None:
+            absent.hint = "upsert(..., record_key=...) creates it"
         if record_key is None or dry_run:
             raise
         table = create_table(

@@ -87,6 +87,11 @@ def failure(error: BaseException, place: str, *, retryable: bool) -> StorageErro
             hint="check the endpoint and the network; retry_timeout in storage_options sets how"
             " long a request is tried",
         )  # fmt: skip
+    if found is not None and found[1].startswith("http://") and "builder error" in text:
+        return StorageError(
+            "the client refuses a store without TLS", path=place, endpoint=found[1],
+            hint="set AWS_ALLOW_HTTP=true, or allow_http in storage_options",
+        )  # fmt: skip
     return StorageError(f"the store failed: {line}", path=place, retryable=retryable)
 
 

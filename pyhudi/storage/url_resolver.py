@@ -51,11 +51,13 @@ def locate(
         return ObjectStoreFileSystem(text, storage_options)
     if scheme in HDFS_SCHEMES:
         return HdfsFileSystem(text, storage_options)
-    raise UserError(
-        f"the URL scheme {scheme}: is not supported",
-        path=text,
-        hint=f"supported: file, memory, {', '.join((*OBJECT_STORE_SCHEMES, *HDFS_SCHEMES))}",
-    )
+    known = ("file", "memory", *OBJECT_STORE_SCHEMES, *HDFS_SCHEMES)
+    hint = f"supported: {', '.join(known)}"
+    if scheme.lower() in known:
+        hint = f"write it in small letters: {scheme.lower()}:{rest}"
+    elif scheme in ("http", "https"):
+        hint = "write s3://bucket/path; the address of a store is endpoint in storage_options"
+    raise UserError(f"the URL scheme {scheme}: is not supported", path=text, hint=hint)
 
 
 def path_text(path: str | os.PathLike[str]) -> str:

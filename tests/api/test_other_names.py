@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import re
 from pathlib import Path
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.other_names import MERGE, PACKAGE, SCAN, TABLE
+from pyhudi.errors import UserError
+from pyhudi.other_names import MERGE, PACKAGE, SCAN, SPARK, TABLE
 
 ROWS = pa.table({"id": ["a"], "fare": [1.0]})
 
@@ -34,6 +36,16 @@ def test_every_hint_names_what_exists(table: pyhudi.Table) -> None:
                 assert hasattr(scan, verb), hint
             for verb in re.findall(r"\bpyhudi\.(\w+)", hint):
                 assert hasattr(pyhudi, verb) or verb == "duckdb", hint
+
+
+def test_names_of_the_package_for_spark_lead_on_too() -> None:
+    hudi = importlib.import_module("pyhudi.spark")
+    for name, hint in SPARK.items():
+        with pytest.raises(AttributeError, match=re.escape(f"{name!r}; {hint}")):
+            getattr(hudi, name)
+        assert all(hasattr(hudi, verb) for verb in re.findall(r"\bhudi\.(\w+)", hint)), hint
+    with pytest.raises(UserError, match=r"must be a Spark DataFrame; type=str; upsert\(df, path"):
+        hudi.upsert("t", ROWS, record_key="id")
 
 
 @pytest.mark.parametrize(

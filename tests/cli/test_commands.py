@@ -176,6 +176,20 @@ def test_a_command_of_another_tool_leads_to_one_that_exists(name: str) -> None:
     assert usage.startswith(" ".join(["Usage: pyhudi", *words])), usage
 
 
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("--endpoint-url=http://a", "--storage endpoint=URL"),
+        ("--region=us", "--storage region=NAME"), ("-n", "--limit NUMBER"),
+    ],
+)  # fmt: skip
+def test_an_option_of_another_tool_leads_to_one_that_exists(option: str, meant: str) -> None:
+    done = run("show", "trips", option)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == f"type `{meant}`"
+    assert meant.split()[0] in run("show", "--help-all").stdout
+
+
 def test_a_path_where_a_verb_belongs_is_answered_with_the_verbs() -> None:
     done = run("clean", "trips")
     assert done.returncode == 2

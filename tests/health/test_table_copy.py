@@ -35,6 +35,14 @@ def rows(ids: range, value: int) -> pa.Table:
     )  # fmt: skip
 
 
+def test_a_copy_inside_its_table_is_refused(tmp_path: Path) -> None:
+    table = pyhudi.create_table(tmp_path / "t", rows(range(2), 0).schema, record_key="id")
+    table.insert(rows(range(2), 0))
+    with pytest.raises(UserError, match="inside the table"):
+        table.copy(tmp_path / "t" / "copy")
+    assert table.count() == 2
+
+
 def opened(fs: FileSystem, options: dict[str, str] | None = None) -> Table:
     return Table(fs, options=parse_options(options or OPTIONS), engine=ENGINE)
 

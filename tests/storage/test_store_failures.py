@@ -22,6 +22,24 @@ from tests.support.object_stores import s3_server
 KEYS = {"region": "us-east-1", "access_key_id": "a", "secret_access_key": "b"}
 
 
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("S3://bucket/t", "s3://bucket/t"), ("https://b.s3.amazonaws.com/t", "s3://bucket/path"),
+        ("s3:/bucket/t", "s3://bucket/t, with two slashes"),
+    ],
+)  # fmt: skip
+def test_a_url_with_a_mistake_is_answered_with_the_right_one(url: str, hint: str) -> None:
+    with pytest.raises(UserError, match=hint):
+        locate(url)
+
+
+def test_a_refused_endpoint_without_tls_names_the_option() -> None:
+    given = KEYS | {"endpoint": "http://127.0.0.1:1", "allow_http": "false"}
+    with pytest.raises(StorageError, match="AWS_ALLOW_HTTP=true"):
+        pyhudi.open_table("s3://bucket/t", storage_options=given)
+
+
 def closed_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]

@@ -133,12 +133,20 @@ def _mode(found: Given, overwrite: bool) -> SaveMode:
     return mode
 
 
+def table_exists(fs: FileSystem) -> UserError:
+    """The error of the mode that Spark takes if none is given."""
+    return UserError(
+        "a table already exists here", path=fs.url, mode=SaveMode.ERROR.value,
+        hint='mode("append") writes to it, mode("overwrite") replaces it',
+    )  # fmt: skip
+
+
 def check(settings: SaveRequest, schema: pa.Schema) -> None:
     """Raise errors that can be detected from the options, the table and the schema of the rows."""
     fs = settings.fs
     config = existing(fs)
     if config is not None and settings.mode is SaveMode.ERROR:
-        raise UserError("a table already exists here", path=fs.url, mode=settings.mode.value)
+        raise table_exists(fs)
     if config is not None and settings.mode is SaveMode.IGNORE:
         return
     if config is None or not settings.keeps_table:
@@ -183,7 +191,7 @@ def save(fs: FileSystem, settings: SaveRequest, batch: SaveInput) -> WriteReport
         if config is not None and settings.mode is SaveMode.IGNORE:
             return WriteReport(settings.operation, notes=("a table exists: nothing written",))
         if config is not None and settings.mode is SaveMode.ERROR:
-            raise UserError("a table already exists here", path=fs.url, mode=settings.mode.value)
+            raise table_exists(fs)
         if config is None or not settings.keeps_table:
             _rehearse(settings, batch.schema, batch)
             clear(fs)
