@@ -18,6 +18,7 @@ from pyhudi.health.table_copy import STATE, copy_table
 from pyhudi.options import Options, parse_options
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from tests.support.examples import stops
 from tests.support.filesystems import Crash, CrashingFileSystem, Steps, TracingFileSystem, clone
 from tests.support.object_stores import fresh_s3
 
@@ -188,14 +189,17 @@ def test_a_copy_made_during_writes_is_the_snapshot_of_its_begin(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
-def test_a_copy_that_was_stopped_anywhere_is_continued(version: int, kind: str) -> None:
+@stops(8, 2)
+def test_a_copy_that_was_stopped_anywhere_is_continued(
+    version: int, kind: str, one_in: int
+) -> None:
     source = made(f"memory://stopped-copies/{version}-{kind}", version, kind)._fs
     expected = content(opened(source))
     watched = TracingFileSystem(MemoryFileSystem())
     copy_table(source, watched, Options(), ENGINE)
-    stops = len(watched.trace)
-    assert stops > 20
-    for stop in range(0, stops, 3 if stops > 60 else 2):
+    steps = len(watched.trace)
+    assert steps > 20
+    for stop in range(0, steps, one_in):
         bare = MemoryFileSystem()
         with suppress(Crash):
             copy_table(source, CrashingFileSystem(bare, stop=stop), Options(), ENGINE)
