@@ -154,7 +154,7 @@ def copy_table(
 
 
 def _check_places(source: FileSystem, target: FileSystem) -> None:
-    """A table inside a table would be read and cleaned as a partition of it."""
+    """Engines that walk the folders of a table would list the partitions of one inside it too."""
     if target.url.startswith(f"{source.url.rstrip('/')}/"):
         raise UserError(
             "the folder of the copy is inside the table", path=source.url, target=target.url,

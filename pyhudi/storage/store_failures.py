@@ -162,6 +162,8 @@ def _hint(text: str) -> str:
         return f"pass {name.lower()} in storage_options, or set AWS_{name.upper()}"
     if "URL" in text:
         return "write s3://bucket/path, with two slashes"
+    if "is not an instance of 'str'" in text:
+        return 'write the values of storage_options as text, such as region="us-east-1"'
     return "see the page on object stores"
 
 

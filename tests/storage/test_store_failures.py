@@ -34,6 +34,11 @@ def test_a_url_with_a_mistake_is_answered_with_the_right_one(url: str, hint: str
         locate(url)
 
 
+def test_a_storage_option_that_is_no_text_is_answered_with_the_form() -> None:
+    with pytest.raises(UserError, match="values of storage_options as text"):
+        pyhudi.open_table("s3://bucket/t", storage_options={**KEYS, "region": 5})
+
+
 def test_a_refused_endpoint_without_tls_names_the_option() -> None:
     given = KEYS | {"endpoint": "http://127.0.0.1:1", "allow_http": "false"}
     with pytest.raises(StorageError, match="AWS_ALLOW_HTTP=true"):
