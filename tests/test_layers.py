@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tests.layers import LAYERS, PACKAGE, PICTURE, render
 
 LAYER = {name: n for n, names in enumerate(LAYERS) for name in names.split()}
@@ -103,8 +105,9 @@ def test_only_the_spark_package_knows_spark() -> None:
     assert not breaches, "\n".join(breaches)
 
 
-def test_the_core_starts_without_heavy_libraries() -> None:
-    text = "import sys, pyhudi; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+@pytest.mark.parametrize(("module", "absent"), [("pyhudi", HEAVY), ("pyhudi.cli.app", {"pandas"})])
+def test_it_starts_without_heavy_libraries(module: str, absent: set[str]) -> None:
+    text = f"import sys, {module}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
     run = subprocess.run(
         [sys.executable, "-c", text],
         cwd=PACKAGE.parent,
@@ -112,7 +115,7 @@ def test_the_core_starts_without_heavy_libraries() -> None:
         text=True,
         check=True,
     )
-    assert not HEAVY & set(run.stdout.split())
+    assert not absent & set(run.stdout.split())
 
 
 def test_the_picture_of_the_layers_is_current() -> None:

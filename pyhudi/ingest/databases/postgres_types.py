@@ -67,7 +67,6 @@ _FORMS: Final = {
     _TIMESTAMPTZ: rf"{_DATE_TEXT} \d\d:\d\d:\d\d(\.\d+)?\+00$",
 }
 """Of values from the year 1 to 9999."""
-_DAY, _SPACE = pa.scalar("1970-01-01", pa.large_string()), pa.scalar(" ", pa.large_string())
 _NO_NUMBER: Final = "^(NaN|-?Infinity)$"
 _SIMPLE_ARRAY: Final = r'^\{[^{}"\\]*\}$'
 _ELEMENT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",{}\\]+)')
@@ -242,7 +241,8 @@ def _values(texts: pa.Array, kind: PostgresType, target: pa.DataType) -> pa.Arra
     if pt.is_list(natural) or pt.is_decimal(natural):
         natural = pa.large_string()
     if pt.is_time(natural):  # only times of dates may have any number of digits
-        texts = pc.binary_join_element_wise(_DAY, texts, _SPACE)
+        day, space = (pa.scalar(text, pa.large_string()) for text in ("1970-01-01", " "))
+        texts = pc.binary_join_element_wise(day, texts, space)
         texts = pc.cast(texts, pa.timestamp("us"))
     typed = pc.cast(texts, natural)
     return typed if typed.type == target else pc.cast(typed, target)
