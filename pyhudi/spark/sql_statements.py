@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from pyhudi.api.input_conversion import arrow_table
 from pyhudi.errors import TableNotFoundError, UserError
-from pyhudi.spark.frames import collected, is_frame, quoted
+from pyhudi.spark.frames import collected, is_connect, is_frame, quoted
 from pyhudi.spark.session_names import in_session
 from pyhudi.spark.table import SparkTable, create_table, open_table
 from pyhudi.spark.types import to_arrow, to_spark
@@ -29,6 +30,8 @@ from pyhudi.sql.statements import Name
 from pyhudi.storage.url_resolver import path_text
 
 _DIALECT: Final = "spark"
+_RELATION: Final = re.compile(r"\b__pyhudi_[0-9a-f]+_\d+\b")
+"""A name of `Binder.add`."""
 _VALUES: Final = re.compile(
     r"\[((?:CAST|ARITHMETIC|DIVIDE|NUMERIC|INVALID_ARRAY|REMAINDER)_\w+)[\w.]*\] ([^\n]*)"
 )
@@ -172,14 +175,32 @@ class SparkQueries:
 
     def _frame(self, query: Bound, before: str = "") -> DataFrame:
         text = rendered(query.tree, _DIALECT)
-        with self._views(query), _typed_errors(text):
-            return self.spark.sql(f"{before}{text}", args=query.used())
-
-    @contextmanager
-    def _views(self, query: Bound) -> Iterator[None]:
-        """Views of the relations that a query names, while it is analysed."""
         named = {node.name for node in query.tree.find_all(exp.Table)}
         names = [name for name in query.relations if name in named]
+        if is_connect(self.spark):
+            return self._frame_of_plan(query, f"{before}{text}", names)
+        with self._views(query, names), _typed_errors(text):
+            return self.spark.sql(f"{before}{text}", args=query.used())
+
+    def _frame_of_plan(self, query: Bound, text: str, names: Sequence[str]) -> DataFrame:
+        """A frame whose plan holds the relations: Spark Connect analyses it again when it is read,
+        when views would be gone."""
+        if spark_version.startswith("3."):
+            raise UserError(
+                "SQL over Spark Connect needs PySpark 4", installed=spark_version,
+                hint="upgrade PySpark, or use a classic session",
+            )  # fmt: skip
+        plain = text.replace("{", "{{").replace("}", "}}")
+        places = _RELATION.sub(lambda found: "{" + found[0] + "}", plain)
+        frames = {name: self._rows_of(query.relations[name]) for name in names}
+        with _typed_errors(text):
+            frame: DataFrame = self.spark.sql(places, args=query.used() or None, **frames)
+            frame.schema  # noqa: B018 - analyses the plan
+            return frame
+
+    @contextmanager
+    def _views(self, query: Bound, names: Sequence[str]) -> Iterator[None]:
+        """Views of the relations that a query names, while it is analysed."""
         for name in names:
             self._rows_of(query.relations[name]).createOrReplaceTempView(name)
         try:

@@ -315,6 +315,8 @@ def _merge(tree: Tree) -> Merge:
     alias = source.alias_or_name
     if not alias:
         refuse(tree, "the source of MERGE needs a name", hint="USING (select ...) AS source")
+    if not isinstance(tree.args.get("on"), exp.Expression):
+        refuse(tree, "MERGE needs a condition", hint="ON t.id = s.id")
     clauses = tuple(_merge_clause(when, target) for when in tree.args["whens"].expressions)
     return Merge(target, source, alias, tree.args["on"], clauses)
 
@@ -330,13 +332,23 @@ def _merge_clause(node: Tree, target: Name) -> MergeClause:
         return _checked(MergeClause(pair, Act.DELETE, condition), node)
     if isinstance(then, exp.Update):
         closed(then, frozenset({"expressions"}))
-        if any(isinstance(one, exp.Star) for one in then.expressions):
+        if any(map(_is_all, then.expressions)):
+            if len(then.expressions) > 1:
+                refuse(then, "UPDATE SET * has no other assignments")
             return _checked(MergeClause(pair, Act.UPDATE, condition), node)
         values = _assignments(then.expressions, target)
         return _checked(MergeClause(pair, Act.UPDATE, condition, values), node)
     if isinstance(then, exp.Insert):
         return _checked(MergeClause(pair, Act.INSERT, condition, _inserted(then, target)), node)
     return refuse(node)
+
+
+def _is_all(node: Tree) -> bool:
+    """Whether a node is `*`, which must be plain."""
+    if isinstance(node, exp.Star):
+        closed(node, frozenset())
+        return True
+    return False
 
 
 def _checked(clause: MergeClause, node: Tree) -> MergeClause:
@@ -351,7 +363,7 @@ def _checked(clause: MergeClause, node: Tree) -> MergeClause:
 
 def _inserted(then: Tree, target: Name) -> dict[str, Tree] | None:
     closed(then, frozenset({"this", "expression"}))
-    if isinstance(then.this, exp.Star):
+    if _is_all(then.this):
         return None
     if not isinstance(then.this, exp.Tuple) or not isinstance(then.expression, exp.Tuple):
         refuse(then, "INSERT of MERGE needs columns and values", hint="INSERT (id) VALUES (s.id)")

@@ -186,6 +186,7 @@ class Planner:
             for name, value in (statement.partition or {}).items()
             if value is not None
         }
+        _check_partition(statement, binder.table(statement.target).config.partition_fields)
         targets = _insert_columns(statement, schema, static, given)
         if len(targets) != len(given):
             raise UserError(
@@ -206,6 +207,17 @@ class Planner:
         )
         source = exp.Subquery(this=inner, alias=alias)
         return binder.bound(exp.select(*columns).from_(source))
+
+
+def _check_partition(statement: Insert, fields: Sequence[str]) -> None:
+    """Raise UserError if PARTITION (...) of an INSERT names another column of the table."""
+    known = {field.lower() for field in fields}
+    for name in statement.partition or {}:
+        if name.lower() not in known:
+            raise UserError(
+                "the column is no partition column", table=str(statement.target), column=name,
+                partition_columns=", ".join(fields) or None, hint="select it by the query",
+            )  # fmt: skip
 
 
 def _insert_columns(

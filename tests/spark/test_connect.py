@@ -18,7 +18,7 @@ SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
 import pyhudi.spark as hudi
-from pyhudi.errors import UserError
+from pyhudi.errors import PyhudiError, UserError
 from tests.spark import tasks
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -31,6 +31,22 @@ table = hudi.open_table(spark, sys.argv[1])
 assert table.upsert(frame.where("ts < 10")).updated == 10
 assert table.delete(frame.where("ts = 5")).deleted == 1
 assert table.scan().count() == 99
+lake = hudi.connect(spark, sys.argv[1] + "-lake", tables={"news": frame.where("ts < 3")})
+lake.sql("create table rides using hudi partitioned by (part) tblproperties (primaryKey = 'id') "
+         "as select * from news")
+lake.sql("update rides set ts = ts + :more where id in (select max(id) from rides)",
+         parameters={"more": 5})
+lake.sql("merge into rides t using news s on t.id = s.id when matched and s.ts = 0 then delete "
+         "when matched then update set ts = t.ts * 2")
+found = lake.sql("select id, '{x}' as x, ts from rides order by id")
+assert [tuple(row) for row in found.collect()] == [("k1", "{x}", 2), ("k2", "{x}", 14)]
+assert lake.sql("call show_commits('rides')").count() == 3
+for text in ("select nosuch from rides", "delete from nosuch", "update rides set id = 'x'"):
+    try:
+        lake.sql(text)
+    except PyhudiError:
+        continue
+    raise AssertionError(text)
 try:
     hudi.SparkEngine(spark).run(tasks.refuse, [7], label="x")
 except UserError as error:

@@ -10,6 +10,7 @@ import pytest
 
 import pyhudi
 from tests.sql.cases import BEFORE, CASES, SCHEMA, SOURCES, Case
+from tests.sql.reading_cases import READ, WRONG
 
 KINDS = {
     "cow": {"table_type": "cow"},
@@ -69,6 +70,26 @@ def test_a_statement_gives_its_rows(case: Case, kind: str, tmp_path: Path) -> No
     for key in (key for key, row in case.change.items() if row is None):
         del after[key]
     assert stored(table) == after
+
+
+def test_statements_that_read_and_statements_that_are_wrong_change_nothing(tmp_path: Path) -> None:
+    table = trips(tmp_path, "mor")
+    before, instants = stored(table), len(table.timeline)
+    found = {text: outcome(text, table) for text, _ in [*READ, *WRONG]}
+    for text, rows in READ:
+        assert found[text] == sorted(rows, key=repr), text
+    for text, what in WRONG:
+        assert found[text] == what, text
+    assert stored(table) == before and len(table.timeline) == instants
+
+
+def outcome(text: str, table: pyhudi.Table) -> Any:
+    """The rows of a statement, or what its error says."""
+    try:
+        found = runs(Case(text), table)
+    except pyhudi.PyhudiError as error:
+        return error.what
+    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
 
 
 @pytest.mark.parametrize(
