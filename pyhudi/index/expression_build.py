@@ -98,6 +98,12 @@ def _new_expression(state: TableState, request: ExpressionRequest) -> Expression
             "the table has no such column", column=request.column,
             hint=columns_hint([request.column], schema.names),
         )  # fmt: skip
+    history = state.columns()
+    if history is not None and request.column in history.moved:
+        raise UnsupportedTableError(
+            "a renamed column cannot have an expression index", column=request.column,
+            hint="files have an older name of it",
+        )  # fmt: skip
     kind = schema.field(request.column).type
     if version < 2 and pt.is_temporal(kind) and index.is_ranged:
         raise UnsupportedTableError(

@@ -94,3 +94,58 @@ def test_columns_that_apache_hudi_adds_are_read_and_written_here(
     assert [row["tip"] for row in both_read(apache, path)] == [2, 5]
     described = apache.call("sql", path=str(path), text="describe {table}")["results"]
     assert [row["col_name"] for row in described[5:11]] == ["id", "fare", "s", "tip", "n", "city"]
+
+
+EVOLVED = {
+    "hoodie.schema.on.read.enable": "true",
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_columns_that_either_program_renames_and_drops_are_read_by_both(
+    kind: str, apache: ApacheHudi, tmp_path: Path
+) -> None:
+    version = newest_table_version([apache])
+    lake, path = pyhudi.connect(tmp_path), tmp_path / "rides"
+
+    def by_apache(text: str) -> Any:
+        return apache.call("sql", path=str(path), text=text, conf=EVOLVED)["results"]
+
+    def both_find(*columns: str) -> list[tuple[Any, ...]]:
+        query = f"select {', '.join(columns)} from {{table}} order by id"
+        ours = lake.sql(query.replace("{table}", "rides")).to_pylist()
+        assert by_apache(query) == ours
+        return [tuple(row.values()) for row in ours]
+
+    lake.sql(
+        "create table rides (id bigint, a int comment 'in cash', b string, s struct<x: int>, "
+        "l array<struct<k: int>>, m map<string, int>, d decimal(10, 2), at timestamp, ts bigint, "
+        "city string) partitioned by (city) tblproperties (primaryKey = 'id', "
+        f"preCombineField = 'ts', type = '{kind}', hoodie.table.version = {version})"
+    )
+    lake.sql(
+        "insert into rides (id, a, b, s, ts, city) values (1, 10, 'x', struct(1 as x), 1, 'sf'), "
+        "(2, 20, 'y', null, 1, 'sf'), (3, 30, 'z', null, 1, 'la')"
+    )
+    lake.sql("alter table rides rename column a to aa")
+    lake.sql("alter table rides drop column b")
+    lake.sql("update rides set aa = 21 where id = 2")
+    lake.sql("alter table rides add columns (b int)")
+    assert both_find("id", "aa", "b", "s") == [
+        (1, 10, None, {"x": 1}), (2, 21, None, None), (3, 30, None, None),
+    ]  # fmt: skip
+    by_apache("update {table} set aa = 31, b = 3 where id = 3")
+    by_apache("alter table {table} rename column aa to a")
+    by_apache("alter table {table} drop column b")
+    by_apache("alter table {table} add columns (b string)")
+    assert both_find("id", "a", "b") == [(1, 10, None), (2, 21, None), (3, 31, None)]
+    lake.sql("update rides set b = 'new' where id = 1")
+    by_apache("update {table} set a = 22 where id = 2")
+    expected = [(1, 10, "new"), (2, 22, None), (3, 31, None)]
+    assert both_find("id", "a", "b") == expected
+    table = pyhudi.open_table(path)
+    _ = table.compact() if kind == "mor" else table.cluster()
+    by_apache("update {table} set a = 32 where id = 3")
+    assert both_find("id", "a", "b") == [*expected[:2], (3, 32, None)]
+    assert pyhudi.open_table(path).doctor().findings == ()

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pyhudi
@@ -112,6 +113,8 @@ def test_earlier_snapshots_have_the_names_of_their_time(tmp_path: Path) -> None:
     assert changed.select(["id", "aa"]).to_pylist() == [{"id": 1, "aa": 11}]
     earlier = table_in(tmp_path).changes("000").to_arrow().sort_by("id")
     assert earlier.column("aa").to_pylist() == [11, 20, 30]
+    before = table_in(tmp_path).changes("000", until=first).to_arrow().sort_by("id")
+    assert before.column("aa").to_pylist() == [10, 20, 30]
 
 
 @pytest.mark.parametrize("mode", ["data_before_after", "op_key_only"])
@@ -292,3 +295,32 @@ def test_random_changes_of_columns_and_rows_agree_with_a_model(
         ids = sorted(key for key, row in model.rows.items() if row[name] == value)
         assert found(table, f"{name} = {value}") == ids, (text, name, value)
     assert table_in(tmp_path).doctor().findings == ()
+
+
+def test_a_renamed_column_gets_a_secondary_index_but_no_expression_index(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    lake.sql("alter table t drop column a")
+    lake.sql("alter table t rename column b to a")
+    lake.sql("alter table t add columns (n bigint)")
+    function = "column_stats (a) options (expr = 'from_unixtime', format = 'yyyy')"
+    with pytest.raises(pyhudi.UnsupportedTableError, match="renamed column"):
+        lake.sql(f"create index e on t using {function}")
+    lake.sql("create index i on t using secondary_index (a)")
+    lake.sql("update t set a = 10 where id = 2")
+    table = table_in(tmp_path)
+    assert [found(table, f"a = {value}") for value in (100, 200, 10)] == [[1], [], [2]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_write_that_adds_a_dropped_name_again_adds_an_empty_column(
+    kind: str, tmp_path: Path
+) -> None:
+    lake = lake_of(tmp_path, kind=kind)
+    lake.sql("alter table t drop column b")
+    added = pa.table({"id": [1], "a": pa.array([11], pa.int32()), "b": ["x"], "city": ["sf"]})
+    added = added.append_column("s", pa.array([None], pa.struct([("x", pa.int32())])))
+    table = table_in(tmp_path)
+    table.upsert(added.append_column("ts", pa.array([2])), schema_mode="add")
+    assert rows(lake, "select id, b from t order by id") == [(1, "x"), (2, None), (3, None)]
+    table_in(tmp_path).cluster()
+    assert rows(lake, "select id, b from t order by id") == [(1, "x"), (2, None), (3, None)]
