@@ -111,7 +111,8 @@ test-spark: build
 
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
-	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 -m 'not slow and not interop and not spark'
+	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 --ignore=tests/spark \
+	-m 'not slow and not interop and not spark'
 
 check: build
 	$(BIN)/ruff format --check .
