@@ -16,22 +16,21 @@ import pyarrow as pa
 
 from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.api.table import Table, open_table
-from pyhudi.engines.polars_filter import polars_filter
 from pyhudi.engines.snapshot_parts import (
     CutFile,
-    RestRows,
     is_native,
     rest_of,
     snapshot_parts,
 )
 from pyhudi.errors import UserError
 from pyhudi.libraries import load_library
+from pyhudi.read.polars_source import lazy_rows
 from pyhudi.read.scan import Scan
 from pyhudi.read.time_travel import PointInTime
 from pyhudi.write.write_report import WriteReport
 
 if TYPE_CHECKING:
-    from polars import DataFrame, Expr, LazyFrame, Schema, Series
+    from polars import LazyFrame, Schema, Series
 
 _OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite")
 _ROW: Final = "__pyhudi_row"
@@ -99,7 +98,6 @@ def _lazy_frame(scan: Scan, *, native: bool) -> LazyFrame:
     """The frame of a pinned scan: files that polars reads, and the rest."""
     load_library("polars", extra="polars", needed_for="pyhudi.polars.scan()")
     import polars
-    from polars.io.plugins import register_io_source
 
     schema = polars.DataFrame(scan.schema.empty_table()).schema
     parts = snapshot_parts(scan, native=native)
@@ -112,8 +110,7 @@ def _lazy_frame(scan: Scan, *, native: bool) -> LazyFrame:
     if parts.cut:
         frames.append(_remaining(parts.cut).select(list(schema)))
     if parts.rest is not None or not frames:
-        source = _Source(parts.rest or rest_of(scan), schema)
-        frames.append(register_io_source(source, schema=schema))
+        frames.append(lazy_rows(parts.rest or rest_of(scan)))
     return frames[0] if len(frames) == 1 else polars.concat(frames)
 
 
@@ -142,39 +139,3 @@ def _remaining(files: Sequence[CutFile]) -> LazyFrame:
             is_remaining, return_dtype=polars.Boolean(), is_elementwise=True
         )
     )
-
-
-class _Source:
-    """The function that polars calls for the rows that pyhudi reads when a query runs."""
-
-    def __init__(self, rest: RestRows, schema: Schema) -> None:
-        self._rest, self._schema = rest, schema
-
-    def __call__(
-        self,
-        columns: list[str] | None,
-        predicate: Expr | None,
-        rows: int | None,
-        batch_rows: int | None,
-    ) -> Iterator[DataFrame]:
-        names = list(self._schema) if columns is None else columns
-        for frame in self._frames(names, predicate):
-            if rows is None:
-                yield frame
-                continue
-            yield frame.head(rows)
-            rows -= frame.height
-            if rows <= 0:
-                return
-
-    def _frames(self, names: Sequence[str], predicate: Expr | None) -> Iterator[DataFrame]:
-        """The rows that pass the predicate, in frames of at most one slice."""
-        import polars
-
-        needed = {*names, *(() if predicate is None else predicate.meta.root_names())}
-        columns = [name for name in self._schema if name in needed] or list(self._schema)[:1]
-        where = None if predicate is None else polars_filter(predicate, self._rest.schema)
-        kinds = polars.Schema({name: self._schema[name] for name in columns})
-        for batch in self._rest.narrowed(columns, where).to_batches():
-            frame = polars.DataFrame(batch).cast(kinds)
-            yield (frame if predicate is None else frame.filter(predicate)).select(names)

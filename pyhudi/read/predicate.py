@@ -3,7 +3,7 @@
 ```
 SQL text           sql/sql_filter          Arrow expressions    to_arrow
 Arrow expressions  arrow_filter            columns of Spark     spark/row_filter
-polars             engines/polars_filter   statistics, indexes  skipping/
+polars             read/polars_filter      statistics, indexes  skipping/
 engines' filters   skipping/float_order
 ```
 

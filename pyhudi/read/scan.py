@@ -21,6 +21,7 @@ from pyhudi.libraries import load_library
 from pyhudi.other_names import SCAN, unknown_name
 from pyhudi.read.arrow_dataset import dataset_of
 from pyhudi.read.filters import as_predicate
+from pyhudi.read.polars_source import lazy_rows
 from pyhudi.read.predicate import Predicate, both
 from pyhudi.read.scan_plan import ReadTask, ScanPlan, ScanRequest, count_task, plan_scan, read_task
 from pyhudi.read.table_snapshot import TableState, read_current
@@ -49,11 +50,9 @@ class ArrowRows:
         """All rows as a polars DataFrame, or a LazyFrame of the current snapshot, which reads only
         what a query needs: polars pushes columns and filters down to the scan."""
         library = load_library("polars", extra="polars", needed_for="to_polars")
-        found: polars.DataFrame | polars.LazyFrame = (
-            library.scan_pyarrow_dataset(self._lazy().to_pyarrow_dataset())
-            if lazy
-            else library.DataFrame(self.to_arrow())
-        )
+        if lazy:
+            return lazy_rows(self._lazy().pinned())
+        found: polars.DataFrame = library.DataFrame(self.to_arrow())
         return found
 
     def to_dask(self, **options: Any) -> Any:

@@ -16,9 +16,9 @@ import pytest
 import pyhudi
 import pyhudi.polars
 from bench.lineitem import QUERIES, Made, supplier
-from pyhudi.engines.polars_filter import polars_filter
 from pyhudi.engines.snapshot_parts import snapshot_parts
 from pyhudi.errors import UserError
+from pyhudi.read.polars_filter import polars_filter
 from pyhudi.read.scan import Scan
 from tests.engines.answers import LONG_ROWS, SHAPES, TABLES, expected, text
 

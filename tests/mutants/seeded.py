@@ -500,14 +500,14 @@ MUTANTS += (
         ),
     ),
     _in(
-        "engines/polars_filter.py",
+        "read/polars_filter.py",
         "polars: conditions on floats are pushed down",
         "    return None if pt.is_floating(field.type) or pt.is_nested(field.type) else field\n",
         "    return None if pt.is_nested(field.type) else field\n",
         ("tests/engines/test_polars.py", "tests/read/test_integrations.py"),
     ),
     _in(
-        "engines/polars_filter.py",
+        "read/polars_filter.py",
         "polars: literals that Arrow truncates are pushed down",
         "return found if found.to_pylist() == values else None  # Arrow truncates "
         "numbers and times",

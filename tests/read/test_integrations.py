@@ -134,6 +134,26 @@ def test_lazy_frames_of_polars_and_dask_read_the_snapshot(table: pyhudi.Table) -
     assert narrowed.collect()["v"].to_list() == [20]
 
 
+def test_a_lazy_frame_of_polars_selects_the_rows_that_a_frame_of_all_rows_does() -> None:
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    schema = pa.schema([("id", pa.string()), ("d", pa.float64()), ("v", pa.int64())])
+    table = pyhudi.create_table(f"memory://near{next(NAMES)}", schema, record_key="id")
+    values = [None, float("nan"), 0.0, -0.0, 1.5]
+    rows = [{"id": str(n), "d": d, "v": n if d else None} for n, d in enumerate(values)]
+    table.upsert(pa.Table.from_pylist(rows, schema))
+    lazy, whole = table.to_polars(lazy=True), table.to_polars()
+    d, v = pl.col("d"), pl.col("v")
+    tests = [
+        *(getattr(d, name)(1.0) for name in ("eq", "ne", "lt", "le", "gt", "ge", "eq_missing")),
+        *(v.is_in(given, nulls_equal=e) for given in ([1], [1, None]) for e in (True, False)),
+        d.is_in([0.0, float("nan")]), d.is_nan(), d.is_between(0, 2), v.is_null(), v % 2 == 0,
+    ]  # fmt: skip
+    for one in (*tests, *(~test for test in tests)):
+        found = lazy.filter(one).select("id").collect()
+        assert sorted(found["id"]) == sorted(whole.filter(one)["id"]), one
+    assert lazy.select(pl.len()).collect().item() == lazy.select("id").collect().height == 5
+
+
 def test_tables_without_rows_are_empty_frames() -> None:
     empty = pyhudi.create_table(f"memory://near{next(NAMES)}", SCHEMA, record_key="id")
     assert list(empty.to_dask().columns) == SCHEMA.names and len(empty.to_dask()) == 0
