@@ -32,7 +32,7 @@ class PyhudiError(Exception):
             parts.append(", ".join(f"{name}={value}" for name, value in self.facts.items()))
         if self.hint:
             parts.append(self.hint)
-        return "; ".join(parts)
+        return "; ".join(parts).encode("utf-8", "backslashreplace").decode()
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.what, self.hint, self.facts))

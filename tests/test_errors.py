@@ -47,3 +47,8 @@ def test_errors_are_also_what_a_caller_of_python_expects() -> None:
 def test_a_message_without_facts_or_hint_is_the_sentence() -> None:
     assert str(PyhudiError("it is so")) == "it is so"
     assert str(PyhudiError("it is so", hint="look there")) == "it is so; look there"
+
+
+def test_a_message_can_be_printed_whatever_the_facts_are() -> None:
+    error = PyhudiError("it is so", path="caf\udce9")
+    assert str(error).encode() == b"it is so; path=caf\\udce9"

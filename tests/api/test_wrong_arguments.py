@@ -18,7 +18,7 @@ from pyhudi.ingest import FileSource
 from pyhudi.storage.url_resolver import locate_all
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "ts": [1, 2]})
-NOT_STORED = ("t\0", "t\ud800", "memory:t\ud800", "s3://bucket/t\0")
+NOT_STORED = ("t\0", "t\ud800", "t\udce9", "memory:t\ud800", "s3://bucket/t\0")
 """Texts that no path can be."""
 Call = Callable[[Any, Path], Any]
 
