@@ -57,7 +57,8 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a MERGE runs.  way: how stored records are found, for EXPLAIN."""
+    """What a MERGE runs.  way: how stored records are found, for EXPLAIN.  is_cast: the query has
+    other types than the schema."""
 
     table: Table
     query: Bound
@@ -65,6 +66,7 @@ class Plan:
     clauses: tuple[Clause, ...]
     duplicates: Bound | None
     way: str
+    is_cast: bool = False
 
     def run(self, engine: QueryEngine, *, dry_run: bool) -> WriteReport:
         """Run the merge.  Raises UserError that shows source rows of the same record."""
@@ -72,11 +74,23 @@ class Plan:
         def find(table: Table) -> Any:
             if self.duplicates is not None:
                 _check_unique(engine.collected(self.duplicates.at(table)))
-            return engine.rows(self.query.at(table))
+            return engine.rows(self.query.at(table), self.schema if self.is_cast else None)
 
         report = merge_found(self.table, self.schema, find, self.clauses, dry_run=dry_run)
         notes = tuple(note for note in report.notes if COMPUTED not in note and _OP not in note)
         return replace(report, notes=(*notes, self.way) if dry_run else notes)
+
+
+def _with_doubles(found: pa.Schema, stored: pa.Schema) -> pa.Schema:
+    """The columns of a source; decimals, as literals like 25.0 are, have the type of the table's
+    column of that name if it is a floating point one, as in INSERT."""
+    types = dict(zip(stored.names, stored.types, strict=True))
+    fields = []
+    for one in found:
+        known = types.get(one.name, one.type)
+        fits = pa.types.is_decimal(one.type) and pa.types.is_floating(known)
+        fields.append(one.with_type(known) if fits else one)
+    return pa.schema(fields)
 
 
 def _check_unique(found: pa.Table) -> None:
@@ -284,14 +298,16 @@ class _Merge:
             for key in keys.values():
                 tree = tree.where(exp.Not(this=exp.Is(this=key.copy(), expression=exp.null())))
         query = self.binder.bound(tree)
-        found = self.engine.schema(query)
+        given = self.engine.schema(query)
+        found = _with_doubles(given, self.schema)
         try:
             check_merge(found, clauses, self.schema, self.table.config)
         except UserError as error:
             raise _NotByKeyError(error.what) from None
         rest = " and all other records" * bool(self._of(Pair.NOT_MATCHED_BY_SOURCE))
         way = f"records are found by their keys{rest}: ON equates {', '.join(keys)}"
-        return Plan(self.table, query, found, clauses, self._duplicates(tree), way)
+        is_cast = found != given
+        return Plan(self.table, query, found, clauses, self._duplicates(tree), way, is_cast)
 
     def _keys(self) -> tuple[dict[str, Tree], list[Tree]]:
         """(the source's value of each key and partition column that ON equates, other parts)."""
@@ -460,10 +476,12 @@ class _Merge:
             clauses.append(Clause(ClauseKind.REFUSE, stored, None, _EXISTS))
         tree = self._joined(op, fixed, computed)
         query = self.binder.bound(tree)
-        found = self.engine.schema(query)
+        given = self.engine.schema(query)
+        found = _with_doubles(given, self.schema)
         check_merge(found, tuple(clauses), self.schema, config)
         way = f"records are found by a join with all rows of the table: {reason}"
-        return Plan(self.table, query, found, tuple(clauses), self._duplicates(tree), way)
+        is_cast, order = found != given, tuple(clauses)
+        return Plan(self.table, query, found, order, self._duplicates(tree), way, is_cast)
 
     def _op(self) -> Tree:
         """The number of the clause that a pair goes to, or null."""

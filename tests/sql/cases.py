@@ -416,6 +416,24 @@ MERGES = [
         c=("c", 60.0, None, 5, "la"),
     ),
     merge(ON, ALL, "(select 'a' as id, 'sf' as city, 6 as ts) s", a=("a", 10.0, 1, 6, "sf")),
+    merge(
+        ON,
+        ALL,
+        "(select 'a' as id, 'sf' as city, 25.5 as fare, 6 as ts) s",
+        a=("a", 25.5, 1, 6, "sf"),
+    ),
+    merge(
+        ON,
+        "when not matched then insert *",
+        "(select 'z' as id, 'sf' as city, 25.5 as fare, 6 as ts) s",
+        z=("z", 25.5, None, 6, "sf"),
+    ),
+    merge_refused(
+        ON,
+        "when matched then update set *",
+        "do not fit",
+        "(select 'a' as id, 'sf' as city, 25.5 as n, 6 as ts) s",
+    ),
     merge(ON, "when matched then delete", "(select * from news where op = 'X') s"),
     Case(
         "merge into trips using news on trips.id = news.id when matched then delete",
