@@ -263,7 +263,7 @@ def _moved(history: ColumnHistory) -> frozenset[str]:
 def _version(history: ColumnHistory, instant: str) -> int:
     """The version of files of an instant."""
     versions = [version for version, _ in _versions(history.all)]
-    return max((v for v in versions if v <= int(instant)), default=versions[0])
+    return max((v for v in versions if v <= int(instant or 0)), default=versions[0])
 
 
 @lru_cache(64)
