@@ -109,8 +109,8 @@ def test_tables_of_the_folder_are_made_read_and_dropped(enabled: Any, tmp_path: 
     path = tmp_path / "elsewhere"
     enabled.sql(f"create table hudi.`{path}` (id int) tblproperties (primaryKey = 'id')")
     assert rows(enabled, f"select * from hudi.`{path}`") == []
-    with pytest.raises(pyhudi.UserError, match="RENAME COLUMN"):
-        enabled.sql("alter table rides rename column fare to price")
+    with pytest.raises(pyhudi.UserError, match="CREATE OR REPLACE TABLE"):
+        enabled.sql(f"create or replace table hudi.`{path}` (id int) using hudi")
     enabled.sql("drop table rides")
     assert hudi.connect(enabled, tmp_path / "lake").tables == []
 
