@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pyhudi.sql.session import Connection
 
 _ROWS_SHOWN = 20
+_NAMED = re.compile(r"\w+=")
+_URL = re.compile(r"\w[\w+.-]*://\S+")
 
 _columns = click.option(
     "--columns", "selected", multiple=True, type=name_of, metavar="COLUMN",
@@ -188,8 +192,9 @@ def sql(
 
 def _is_place(words: tuple[str, ...]) -> bool:
     """Whether the last word is a path, not a statement; True for none."""
-    path = words[0].partition("=")[2] or words[0] if words else ""
-    return not words or "://" in path.split()[0] or Path(path).is_dir()
+    word = words[0] if words else ""
+    path = word.partition("=")[2] if _NAMED.match(word) else word
+    return not words or _URL.fullmatch(path) is not None or os.path.isdir(path)
 
 
 def _shell(call: Call, connection: Connection, **printing: Any) -> None:

@@ -56,3 +56,12 @@ def test_errors_of_usage_are_those_of_the_command_line(lake: Path) -> None:
     assert "no table has this name" in run("sql", lake, "select * from nosuch").stderr
     assert "one name" in run("sql", f"t={lake}/trips", f"t={lake}/other", "select 1").stderr
     assert "no tables" in run("sql", lake, lake / "none", "select 1").stderr
+
+
+def test_long_statements_and_statements_with_urls_are_no_paths(lake: Path) -> None:
+    values = ", ".join(f"'s3://bucket/{n}'" for n in range(400))
+    assert answer("sql", lake, f"select count(*) as n from trips where id in ({values})") == [
+        {"n": 0}
+    ]
+    assert answer("sql", lake, "select count(*) as n from trips where id='s3://a'") == [{"n": 0}]
+    assert "not valid SQL" in run("sql", lake, "select * from trips where id = ").stderr
