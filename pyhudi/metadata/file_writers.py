@@ -28,10 +28,10 @@ LOG_BLOCK_BYTES_MAX: Final = 512 << 20
 array."""
 
 _GROUP_TOKEN: Final = "0-0-0"
-_BASE_BLOCK_BYTES: Final = 24 << 10
-"""Block size of base files.  Looking up a few keys among many entries inflates one block per key:
-half the cost of 64 KiB blocks, for a tenth more bytes and a tenth more time if every block is
-read."""
+_BLOCK_BYTES: Final = 24 << 10
+"""Block size of base files, and of logs, as that of a first load is merged late.  Looking up a few
+keys among many entries inflates one block per key: half the cost of 64 KiB blocks, for a tenth more
+bytes and a tenth more time if every block is read."""
 
 _BLOOM_ENTRIES_MIN: Final = 1000
 _BLOOM_FALSE: Final = 1e-4  # the filter is a tenth of the file; Apache Hudi accepts any rate
@@ -52,7 +52,9 @@ def value_blocks(
     size = keys.nbytes + values.nbytes
     step = max(1, count * LOG_BLOCK_BYTES_MAX // max(size, 1))
     for start in range(0, count, step):
-        with HFileWriter(None, compression="gz", metadata=_file_info(schema)) as writer:
+        with HFileWriter(
+            None, compression="gz", block_size=_BLOCK_BYTES, metadata=_file_info(schema)
+        ) as writer:
             writer.add(keys[start : start + step], values[start : start + step])
             content = writer.finish()
         assert content is not None  # a writer without a target returns its bytes
@@ -112,7 +114,7 @@ def write_base_in_chunks(
         writer = HFileWriter(
             sink,
             compression="gz",
-            block_size=_BASE_BLOCK_BYTES,
+            block_size=_BLOCK_BYTES,
             bloom=bloom,
             metadata=_file_info(schema),
         )

@@ -9,6 +9,7 @@ import pytest
 
 import pyhudi
 from pyhudi.metadata import compaction
+from pyhudi.metadata.hfile_slices import MapSlice, ValueLayer, layers
 from pyhudi.metadata.payloads import RECORD_INDEX
 from tests.support.inside import state_of
 
@@ -57,3 +58,17 @@ def test_the_log_of_a_first_load_is_not_rewritten_by_small_writes_after_it(
         table.upsert(rows(19_990 + 10 * number, 20))
     assert index_logs(table) > before
     assert all(table.lookup(["k000000", "k019999", "k020039"])["found"].to_pylist())
+
+
+def test_a_key_in_the_log_of_a_first_load_costs_a_block_of_24_kib(tmp_path: Path) -> None:
+    options = {"hoodie.metadata.record.index.min.filegroup.count": "1"}
+    table = pyhudi.create_table(tmp_path / "t", SCHEMA, record_key="id", options=options)
+    table.bulk_insert(rows(0, 5_000))
+    metadata = state_of(table).metadata
+    assert metadata is not None
+    ((number, newest),) = metadata.numbered_slices(RECORD_INDEX)
+    mapped = MapSlice.of(newest, number, metadata.valid)
+    (layer,) = layers(metadata.log.fs, mapped)
+    assert isinstance(layer, ValueLayer)
+    plan = layer.reader.plan(pa.array([b"k002500"]))
+    assert plan.blocks >= 300_000 // (24 << 10), "of some 60 bytes a key"
