@@ -168,7 +168,7 @@ def sql(
     script = None if script_file is None else Path(script_file).read_text("utf-8")
     is_shell = script is None and places == words and sys.stdin.isatty()
     if script is None and places == words and not is_shell:
-        script = sys.stdin.read()
+        script = sys.stdin.read() if words else ""
         if not script.strip():
             raise click.UsageError("Give a statement, or a file with -f.")
     given = [place if "=" in place else (None, place) for place in places]
