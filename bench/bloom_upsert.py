@@ -36,9 +36,14 @@ def run(rows: int, size: int, kinds: list[str], *, in_order: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             options = {"hoodie.bucket.index.num.buckets": 4}
             table = pyhudi.create_table(
-                f"{folder}/t", base.schema, record_key="id", partition_by="part", ordering="ts",
-                index=kind, options=options,
-            )  # fmt: skip
+                f"{folder}/t",
+                base.schema,
+                record_key="id",
+                partition_by="part",
+                ordering="ts",
+                index=kind,
+                options=options,
+            )
             table.bulk_insert(base)
             spent, phases = [], {}
             for batch in updates:

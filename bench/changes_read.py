@@ -64,9 +64,15 @@ def built(path: Path, kind: str, rows: int, upserts: list[np.ndarray[Any, Any]])
     """The instants of all commits, that of the bulk insert first."""
     first = rows_of(np.arange(rows), 0)
     table = pyhudi.create_table(
-        path, first.schema, record_key="id", partition_by="part", ordering="ts", table_type=kind,
-        version=6, options=OPTIONS,
-    )  # fmt: skip
+        path,
+        first.schema,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type=kind,
+        version=6,
+        options=OPTIONS,
+    )
     times = [table.bulk_insert(first).instant]
     times += [table.upsert(rows_of(some, n)).instant for n, some in enumerate(upserts, 1)]
     return [str(time) for time in times]
@@ -116,15 +122,19 @@ def by_delta(path: Path, rows: int, upserts: list[np.ndarray[Any, Any]], lasts: 
     import deltalake
 
     deltalake.write_deltalake(
-        path, rows_of(np.arange(rows), 0), partition_by=["part"],
+        path,
+        rows_of(np.arange(rows), 0),
+        partition_by=["part"],
         configuration={"delta.enableChangeDataFeed": "true"},
-    )  # fmt: skip
+    )
     table = deltalake.DeltaTable(path)
     for version, some in enumerate(upserts, 1):
         merge = table.merge(
-            rows_of(some, version), "t.part = s.part and t.id = s.id", source_alias="s",
+            rows_of(some, version),
+            "t.part = s.part and t.id = s.id",
+            source_alias="s",
             target_alias="t",
-        )  # fmt: skip
+        )
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
     newest = table.version()
     for last in lasts:

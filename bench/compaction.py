@@ -51,9 +51,15 @@ def make(path: Path, *, groups: int, logs: int, rows: int, log_format: str) -> N
     everything = np.arange(groups * rows)
     first = rows_of(everything, groups, 0)
     table = pyhudi.create_table(
-        path, first.schema, record_key="id", partition_by="part", ordering="ts",
-        table_type="mor", version=6, options=options,
-    )  # fmt: skip
+        path,
+        first.schema,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type="mor",
+        version=6,
+        options=options,
+    )
     table.bulk_insert(first)
     rng = np.random.default_rng(1)
     for version in range(1, logs + 1):

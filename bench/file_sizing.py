@@ -63,14 +63,18 @@ def main() -> None:
     rng = np.random.default_rng(SEED)
     with tempfile.TemporaryDirectory() as folder:
         table = pyhudi.create_table(
-            f"{folder}/t", SCHEMA, record_key="id", partition_by="part", ordering="ts",
+            f"{folder}/t",
+            SCHEMA,
+            record_key="id",
+            partition_by="part",
+            ordering="ts",
             table_type=given.table,
             options={
                 "hoodie.parquet.max.file.size": str(largest),
                 "hoodie.parquet.small.file.limit": str(largest * 5 // 6),
                 "hoodie.index.bloom.num_entries": str(rows),
             },
-        )  # fmt: skip
+        )
         written = 0
         began = time.monotonic()
         for number in range(batches):

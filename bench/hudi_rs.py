@@ -60,9 +60,14 @@ def rows_in(file: str) -> pa.Table:
 def created(path: str, rows: str, kind: str, version: int) -> None:
     schema = rows_in(rows).schema
     pyhudi.create_table(
-        path, schema, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        path,
+        schema,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type=kind,
         version=version,
-    )  # fmt: skip
+    )
 
 
 def measured(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:

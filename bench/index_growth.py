@@ -93,8 +93,10 @@ def main() -> None:
     if arguments.smoke:
         buckets, entries, queried = 2, 500, 2000
     print(f"{buckets} buckets planned for {entries:,} entries each; {queried:,} keys queried")
-    print("| size | way | buckets | file groups | files | opened | cold ms | warm ms | "
-          "upsert ms | filling s | skew | MB |")  # fmt: skip
+    print(
+        "| size | way | buckets | file groups | files | opened | cold ms | warm ms | "
+        "upsert ms | filling s | skew | MB |"
+    )
     print("|" + "---|" * 12)
     for way in WAYS:
         for row in measured(way, buckets, entries, queried):
@@ -152,10 +154,19 @@ def looked_at(table: Any, way: str, times: int, count: int, queried: int, spent:
     fresh = rows(count, count + queried)
     upsert = timed(lambda: table.upsert(fresh))
     return Row(
-        times, way, stats.bucket_count, stats.file_groups, stats.files, opened,
-        statistics.median(cold), statistics.median(warm), upsert, spent, stats.skew,
+        times,
+        way,
+        stats.bucket_count,
+        stats.file_groups,
+        stats.files,
+        opened,
+        statistics.median(cold),
+        statistics.median(warm),
+        upsert,
+        spent,
+        stats.skew,
         stats.bytes / 1e6,
-    )  # fmt: skip
+    )
 
 
 def looked_up_cold(table: Any, keys: pa.Array) -> None:

@@ -67,9 +67,14 @@ def run(rows: int, size: int, kind: str, options: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         options = {**options, "pyhudi.index.rocksdb.folder": f"{folder}/stores"}
         table = pyhudi.create_table(
-            f"{folder}/t", base.schema, record_key="id", partition_by="part", ordering="ts",
-            index=kind, options=options,
-        )  # fmt: skip
+            f"{folder}/t",
+            base.schema,
+            record_key="id",
+            partition_by="part",
+            ordering="ts",
+            index=kind,
+            options=options,
+        )
         began = time.perf_counter()
         table.bulk_insert(base)
         loaded = time.perf_counter() - began

@@ -132,9 +132,15 @@ def consumed(servers: str, topic: str, rows: int) -> float:
 
 def new_table(folder: str, **options: str) -> Any:
     return pyhudi.create_table(
-        Path(folder) / "table", SCHEMA, record_key="id", ordering="ts", table_type="mor",
-        index="record", version=6, options=options,
-    )  # fmt: skip
+        Path(folder) / "table",
+        SCHEMA,
+        record_key="id",
+        ordering="ts",
+        table_type="mor",
+        index="record",
+        version=6,
+        options=options,
+    )
 
 
 def written(servers: str, topic: str, rows: int, batch: int) -> dict[str, Any]:
@@ -295,8 +301,10 @@ def make_files(folder: str, gigabytes: float) -> int:
         keys = pc.cast(pa.array(np.arange(first, first + FILE_ROWS)), pa.string())
         pq.write_table(
             pa.table({"id": keys, "ts": np.arange(first, first + FILE_ROWS), **columns}),
-            f"{folder}/{number:05}.parquet", compression="zstd", row_group_size=1 << 17,
-        )  # fmt: skip
+            f"{folder}/{number:05}.parquet",
+            compression="zstd",
+            row_group_size=1 << 17,
+        )
     return count * FILE_ROWS
 
 

@@ -106,8 +106,10 @@ def make_index(path: Path, count: int, engine: Engine) -> None:
     table = pyhudi.open_table(path / "t", engine=engine)
     report = table.index.rebuild(progress=reported)
     assert report.entries == count, report
-    print(f"\nindex of {report.entries:,} keys in {report.buckets} buckets: {report.seconds:.0f} s "
-          f"({report.seconds / count * 1e6:.2f} us a key), peak {peak_mib()} MiB")  # fmt: skip
+    print(
+        f"\nindex of {report.entries:,} keys in {report.buckets} buckets: {report.seconds:.0f} s "
+        f"({report.seconds / count * 1e6:.2f} us a key), peak {peak_mib()} MiB"
+    )
     stats = pyhudi.open_table(path / "t").index.stats()
     print(f"{stats.bytes_per_entry} bytes an entry, skew {stats.skew}, {stats.advice}")
 

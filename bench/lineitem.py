@@ -82,9 +82,14 @@ def make(path: Path, count: int, kind: str, *, version: int = 9) -> Made:
     deleted; in logs if it is merge-on-read."""
     rows = lineitem(np.arange(count), 1)
     table = pyhudi.create_table(
-        path, rows.schema, record_key=["l_orderkey", "l_linenumber"], partition_by="l_shipyear",
-        table_type=kind, version=version, name="lineitem",
-    )  # fmt: skip
+        path,
+        rows.schema,
+        record_key=["l_orderkey", "l_linenumber"],
+        partition_by="l_shipyear",
+        table_type=kind,
+        version=version,
+        name="lineitem",
+    )
     table.bulk_insert(rows)
     shuffled = np.random.default_rng(2).permutation(count)
     changed, deleted = np.sort(shuffled[: count // 10]), np.sort(shuffled[-(count // 100) :])

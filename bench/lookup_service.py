@@ -135,17 +135,21 @@ def run(keys: int, seconds: float) -> int:
             for process in (service, writer):
                 process.kill()
                 process.wait()
-    print(f"{PER_SECOND} requests a second for {seconds:.0f} s, {commits} commits meanwhile; "
-          f"the service worked {busy / seconds:.0%} of the time; "
-          f"load of the machine {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(
+        f"{PER_SECOND} requests a second for {seconds:.0f} s, {commits} commits meanwhile; "
+        f"the service worked {busy / seconds:.0%} of the time; "
+        f"load of the machine {os.getloadavg()[0]:.1f}"
+    )
     print(f"keys of before: {shown(answers.old)}")
     print(f"newest committed key: {shown(answers.fresh)}")
     print(f"all: {shown([*answers.old, *answers.fresh])} (target: p99 5 ms)")
     spent = sorted([*answers.old, *answers.fresh])
     slow = spent[int(len(spent) * 0.99)]
     state("look-up service, 99 % of requests: at most 5 ms", f"{slow:.2f} ms", is_held=slow <= 5)
-    print(f"{len(answers.fresh)} requests for {len(answers.keys)} keys committed meanwhile, "
-          f"{len(answers.missing)} of committed keys not found")  # fmt: skip
+    print(
+        f"{len(answers.fresh)} requests for {len(answers.keys)} keys committed meanwhile, "
+        f"{len(answers.missing)} of committed keys not found"
+    )
     return 1 if answers.missing else 0
 
 

@@ -68,9 +68,15 @@ def run(
     expired = threading.Event()
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=output, text=True, errors="replace", cwd=ROOT,
-            env=environment, start_new_session=True,
-        )  # fmt: skip
+            command,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            errors="replace",
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+        )
 
         def stop() -> None:
             expired.set()

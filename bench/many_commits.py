@@ -41,9 +41,14 @@ def grow(
     if kind == "mor":
         options["hoodie.compact.inline"] = "true"
     table = pyhudi.create_table(
-        path, rows(0).schema, record_key="id", partition_by="part", table_type=kind, index=index,
+        path,
+        rows(0).schema,
+        record_key="id",
+        partition_by="part",
+        table_type=kind,
+        index=index,
         options=options,
-    )  # fmt: skip
+    )
     table.bulk_insert(pa.concat_tables([rows(turn) for turn in range(125)]))
     first: list[tuple[float, float]] = []
     cpu: list[float] = []
@@ -79,9 +84,13 @@ def main() -> None:
         count = 12 if arguments.smoke else arguments.commits
         with tempfile.TemporaryDirectory() as folder:
             grow(
-                Path(folder) / "t", arguments.type, count, SERVICES[name],
-                index=arguments.index, count=arguments.rows,
-            )  # fmt: skip
+                Path(folder) / "t",
+                arguments.type,
+                count,
+                SERVICES[name],
+                index=arguments.index,
+                count=arguments.rows,
+            )
 
 
 if __name__ == "__main__":

@@ -113,9 +113,14 @@ def _pyhudi(engine: str, folder: str, base: pa.Table) -> tuple[Callable[..., obj
 
     kind, version = engine.split("-")
     table = pyhudi.create_table(
-        f"{folder}/table", base.schema, record_key="id", partition_by="part", ordering="ts",
-        table_type=kind, options={"hoodie.write.table.version": version},
-    )  # fmt: skip
+        f"{folder}/table",
+        base.schema,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type=kind,
+        options={"hoodie.write.table.version": version},
+    )
     return (
         lambda: table.bulk_insert(base),
         lambda rows: pyhudi.open_table(f"{folder}/table").upsert(rows),

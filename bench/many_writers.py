@@ -68,9 +68,12 @@ def run(folder: Path, mode: str, writers: int, count: int, seconds: float) -> Ru
     path = folder / f"{mode}-{writers}"
     schema = rows(0, 1, 0).schema
     table = pyhudi.create_table(
-        path, schema, record_key="id", partition_by="part",
+        path,
+        schema,
+        record_key="id",
+        partition_by="part",
         options={"hoodie.metadata.record.index.min.filegroup.count": "2"},
-    )  # fmt: skip
+    )
     table.bulk_insert(pa.concat_tables([rows(w, count, -1) for w in range(writers)]))
     start, answers = _FORK.Barrier(writers), _FORK.Queue()
     arguments = [(str(path), w, mode, count, start, answers) for w in range(writers)]

@@ -51,9 +51,15 @@ def build(folder: Path, rows: int, share: int) -> None:
     for kind in ("cow", "mor"):
         base = rows_of(names, 0, 0)
         table = pyhudi.create_table(
-            folder / kind, base.schema, record_key="id", partition_by=["part"], ordering="ts",
-            table_type=kind, index="simple", options={"hoodie.compact.inline": "false"},
-        )  # fmt: skip
+            folder / kind,
+            base.schema,
+            record_key="id",
+            partition_by=["part"],
+            ordering="ts",
+            table_type=kind,
+            index="simple",
+            options={"hoodie.compact.inline": "false"},
+        )
         table.bulk_insert(base)
         for number, chosen in enumerate(np.array_split(changed, COMMITS)):
             table.upsert(rows_of(np.sort(chosen), number + 1, number + 1))

@@ -35,9 +35,16 @@ def build(path: Path, count: int, name: str, ordering: str | None) -> tuple[pyhu
     """(the table, median CPU seconds of its upserts)."""
     version, options = TABLES[name]
     table = pyhudi.create_table(
-        path, rows_of(np.arange(1), 0).schema, record_key="id", partition_by=["part"],
-        ordering=ordering, table_type="mor", index="simple", version=version, options=options,
-    )  # fmt: skip
+        path,
+        rows_of(np.arange(1), 0).schema,
+        record_key="id",
+        partition_by=["part"],
+        ordering=ordering,
+        table_type="mor",
+        index="simple",
+        version=version,
+        options=options,
+    )
     table.bulk_insert(rows_of(np.arange(count), 0))
     chance = np.random.default_rng(SEED)
     seconds = []

@@ -68,8 +68,10 @@ def built(path: str, count: int, buckets: int) -> pyhudi.Table:
     table = pyhudi.create_table(path, SCHEMA, record_key="id", partition_by="part", index="bloom")
     table.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, rows(0, count)))
     report = table.index.rebuild(buckets, progress=reported)
-    print(f"\nindex of {report.entries:,} keys built in {report.seconds:.1f} s, "
-          f"{report.seconds / count * 1e6:.2f} us a key")  # fmt: skip
+    print(
+        f"\nindex of {report.entries:,} keys built in {report.seconds:.1f} s, "
+        f"{report.seconds / count * 1e6:.2f} us a key"
+    )
     return pyhudi.open_table(path, options={"hoodie.index.type": "RECORD_INDEX"})
 
 
@@ -104,8 +106,11 @@ def look_ups(table: pyhudi.Table, path: str, rocks: Any, count: int) -> None:
         warm = median_ms(lambda: table.lookup(next(requested)), times)  # noqa: B023
         peers = iter([sorted(key.encode() for key in batch()) for _ in range(times)])
         rocksdict = median_ms(lambda: rocks.get(next(peers)), times)  # noqa: B023
-        print(f"{size:>9,} keys: cold {cold:9.2f} ms, warm {warm:9.2f} ms, rocksdict "
-              f"{rocksdict:9.2f} ms, {rocksdict / warm:6.2f} x", flush=True)  # fmt: skip
+        print(
+            f"{size:>9,} keys: cold {cold:9.2f} ms, warm {warm:9.2f} ms, rocksdict "
+            f"{rocksdict:9.2f} ms, {rocksdict / warm:6.2f} x",
+            flush=True,
+        )
 
 
 def run(count: int, buckets: int) -> None:
@@ -122,9 +127,11 @@ def run(count: int, buckets: int) -> None:
         stats = table.index.stats()
         check = table.index.verify()
         print(f"{stats.bytes_per_entry} bytes an entry, skew {stats.skew}, {stats.advice}")
-        print(f"verified {check.keys:,} keys in {check.seconds:.1f} s: "
-              f"{'exact' if check.is_exact else dict(check.faults)}; peak of this process "
-              f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")  # fmt: skip
+        print(
+            f"verified {check.keys:,} keys in {check.seconds:.1f} s: "
+            f"{'exact' if check.is_exact else dict(check.faults)}; peak of this process "
+            f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB"
+        )
 
 
 def number(name: str, default: int) -> int:

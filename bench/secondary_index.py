@@ -75,17 +75,22 @@ def main() -> None:
 
 def run(path: Path, given: argparse.Namespace) -> None:
     table = pyhudi.create_table(
-        path, SCHEMA, record_key="id", version=9,
+        path,
+        SCHEMA,
+        record_key="id",
+        version=9,
         options={"hoodie.combine.before.insert": "true"},
-    )  # fmt: skip
+    )
     reader = pa.RecordBatchReader.from_batches(SCHEMA, batches(given.rows, given.values))
     print(f"bulk insert of {given.rows} rows: {seconds(lambda: table.bulk_insert(reader)):.1f} s")
     changed = next(batches(10_000, given.values))
     plain_upsert = seconds(lambda: table.upsert(changed))
     print(f"creation: {seconds(lambda: table.index.create('secondary', 'c')):.1f} s", flush=True)
     changed = changed.set_column(1, "c", pc.binary_join_element_wise(changed["c"], "x", ""))
-    print(f"upsert of 10,000 rows: {plain_upsert:.2f} s without the index,"
-          f" {seconds(lambda: table.upsert(changed)):.2f} s with it")  # fmt: skip
+    print(
+        f"upsert of 10,000 rows: {plain_upsert:.2f} s without the index,"
+        f" {seconds(lambda: table.upsert(changed)):.2f} s with it"
+    )
     off = pyhudi.open_table(path, options={"hoodie.enable.data.skipping": "false"})
     generator = np.random.default_rng(SEED + 1)
     values = [f"value-{n}" for n in generator.integers(0, given.values, given.repeat)]
@@ -93,8 +98,11 @@ def run(path: Path, given: argparse.Namespace) -> None:
         plan = opened.scan(where=pc.field("c") == values[0]).explain()
         took = [seconds(partial(query, opened, v)) for v in values]
         rows = sum(query(opened, v).num_rows for v in values)
-        print(f"{name}: {statistics.median(took) * 1000:.1f} ms, first {took[0] * 1000:.1f} ms,"
-              f" {len(plan.tasks)} files, {rows} rows", flush=True)  # fmt: skip
+        print(
+            f"{name}: {statistics.median(took) * 1000:.1f} ms, first {took[0] * 1000:.1f} ms,"
+            f" {len(plan.tasks)} files, {rows} rows",
+            flush=True,
+        )
     print(opened.scan(where=pc.field("c") == values[0]).explain(), flush=True)
 
 

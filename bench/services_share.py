@@ -52,9 +52,14 @@ def rows_of(numbers: np.ndarray[Any, Any], version: int) -> pa.Table:
 def created(path: Path, kind: str, rows: int, options: dict[str, str]) -> Any:
     first = rows_of(np.arange(rows), 0)
     table = pyhudi.create_table(
-        path, first.schema, record_key="id", partition_by="part", ordering="ts", table_type=kind,
+        path,
+        first.schema,
+        record_key="id",
+        partition_by="part",
+        ordering="ts",
+        table_type=kind,
         options=options,
-    )  # fmt: skip
+    )
     table.bulk_insert(first)
     return table
 
@@ -71,13 +76,21 @@ def services(folder: Path, rows: int) -> None:
     print("| service | table | wall s | CPU s | what it did |")
     print("|---|---|---|---|---|")
     written = _written(folder / "mor", "mor", rows)
-    _report("compaction", "MOR", written.compact, lambda r: f"{r.file_groups} file groups, "
-            f"{r.log_files} logs into {rows:,} rows")  # fmt: skip
+    _report(
+        "compaction",
+        "MOR",
+        written.compact,
+        lambda r: f"{r.file_groups} file groups, {r.log_files} logs into {rows:,} rows",
+    )
     written = _written(folder / "cow", "cow", rows)
     _report("clean", "COW", written.clean, lambda r: f"{r.files} files deleted")
     _report("archive", "COW", written.archive, lambda r: f"{len(r.instants)} instants archived")
-    _report("clustering", "COW", written.cluster, lambda r: f"{r.file_groups} file groups as "
-            f"{r.new_file_groups}")  # fmt: skip
+    _report(
+        "clustering",
+        "COW",
+        written.cluster,
+        lambda r: f"{r.file_groups} file groups as {r.new_file_groups}",
+    )
 
 
 def _written(path: Path, kind: str, rows: int) -> Any:
@@ -145,10 +158,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         services(Path(name), arguments.rows)
         print()
-        print(f"upserts of {arguments.rows // 100:,} of {arguments.rows:,} rows, "
-              f"{arguments.upserts} after {arguments.warm}, default settings and none")  # fmt: skip
-        print("| table | upsert ms | share of services | CPU ms | share of CPU | services run | "
-              "instants at the end |")  # fmt: skip
+        print(
+            f"upserts of {arguments.rows // 100:,} of {arguments.rows:,} rows, "
+            f"{arguments.upserts} after {arguments.warm}, default settings and none"
+        )
+        print(
+            "| table | upsert ms | share of services | CPU ms | share of CPU | services run | "
+            "instants at the end |"
+        )
         print("|" + "---|" * 7)
         for kind in ("cow", "mor"):
             share(Path(name), kind, arguments.rows, arguments.warm, arguments.upserts)

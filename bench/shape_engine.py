@@ -26,9 +26,15 @@ def _pyhudi(engine: str, spark: Any, path: str, by: list[str]) -> dict[str, Call
     def load(rows: Any) -> Any:
         kind = engine.split("-")[1]
         table = hudi.create_table(
-            spark, path, rows.schema, record_key="id", partition_by=by, ordering="ts",
-            table_type=kind, name="t",
-        )  # fmt: skip
+            spark,
+            path,
+            rows.schema,
+            record_key="id",
+            partition_by=by,
+            ordering="ts",
+            table_type=kind,
+            name="t",
+        )
         return table.bulk_insert(rows)
 
     return {

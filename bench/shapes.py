@@ -68,9 +68,14 @@ def _pyhudi(engine: str, path: str, shape: Shape) -> dict[str, Callable[..., Any
 
     kind, version = engine.split("-")
     table = pyhudi.create_table(
-        path, shape.schema, record_key="id", partition_by=shape.partition, ordering="ts",
-        table_type=kind, options={"hoodie.write.table.version": version},
-    )  # fmt: skip
+        path,
+        shape.schema,
+        record_key="id",
+        partition_by=shape.partition,
+        ordering="ts",
+        table_type=kind,
+        options={"hoodie.write.table.version": version},
+    )
     return {
         "load": table.bulk_insert,
         "upsert": lambda rows: pyhudi.open_table(path).upsert(rows),

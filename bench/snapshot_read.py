@@ -69,9 +69,14 @@ def build(folder: Path, count: int) -> dict[str, Path]:
     ):
         path = folder / f"{kind}_{log}"
         table = pyhudi.create_table(
-            path, first.schema, record_key="id", partition_by=["part"], ordering="ts",
-            table_type=kind, options={"hoodie.logfile.data.block.format": log},
-        )  # fmt: skip
+            path,
+            first.schema,
+            record_key="id",
+            partition_by=["part"],
+            ordering="ts",
+            table_type=kind,
+            options={"hoodie.logfile.data.block.format": log},
+        )
         table.bulk_insert(first)
         if kind == "mor":
             table.upsert(update)

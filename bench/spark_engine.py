@@ -83,10 +83,18 @@ def write_pyhudi(run: Run) -> None:
     version = 9 if run.engine.endswith("-9") else 6
     with run.measure("load") as facts:
         table = hudi.create_table(
-            run.spark, run.table, base.schema, record_key="id", partition_by=["part"],
-            ordering="ts", table_type=kind, name="t", index=index, version=version,
+            run.spark,
+            run.table,
+            base.schema,
+            record_key="id",
+            partition_by=["part"],
+            ordering="ts",
+            table_type=kind,
+            name="t",
+            index=index,
+            version=version,
             storage_options=run.storage_options,
-        )  # fmt: skip
+        )
         facts["phases"] = table.bulk_insert(base).seconds
     for number in range(run.batches):
         with run.measure("upsert", number=number) as facts:
@@ -184,8 +192,10 @@ def reads_of(run: Run, way: str) -> Queries:
 def _queries(frame: Callable[[], Any]) -> Queries:
     """Queries that state their columns and filter to Spark alone."""
     return {
-        "snapshot": frame, "all columns": frame, "filter": lambda: frame().where(FILTER),
-    }  # fmt: skip
+        "snapshot": frame,
+        "all columns": frame,
+        "filter": lambda: frame().where(FILTER),
+    }
 
 
 def _scans(run: Run, since: str) -> Queries:

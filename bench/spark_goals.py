@@ -140,25 +140,49 @@ def _against_apache_hudi() -> Iterator[Faster]:
 def _of_kinds() -> Iterator[AtMost | FirstQuery]:
     for kind in ("cow", "mor"):
         big, ours, rival = kind.upper(), f"pyhudi-{kind}", f"hudi-{kind}"
-        yield AtMost(f"upsert {big}, transformed frame: 1.3x of the plain one",
-                     _upsert(f"{ours}-jvm"), _upsert(ours), 1.3)  # fmt: skip
-        yield AtMost(f"bulk insert {big}, transformed frame: 1.2x of Delta",
-                     _load(f"{ours}-jvm"), _load("delta"), 1.2)  # fmt: skip
-        yield AtMost(f"incremental {big}: 0.7x of Apache Hudi",
-                     _scan(kind, "incremental"), _rival(rival, "incremental"), 0.7)  # fmt: skip
+        yield AtMost(
+            f"upsert {big}, transformed frame: 1.3x of the plain one",
+            _upsert(f"{ours}-jvm"),
+            _upsert(ours),
+            1.3,
+        )
+        yield AtMost(
+            f"bulk insert {big}, transformed frame: 1.2x of Delta",
+            _load(f"{ours}-jvm"),
+            _load("delta"),
+            1.2,
+        )
+        yield AtMost(
+            f"incremental {big}: 0.7x of Apache Hudi",
+            _scan(kind, "incremental"),
+            _rival(rival, "incremental"),
+            0.7,
+        )
         for what in ("snapshot", "all columns", "filter"):
-            yield AtMost(f"format with enable, {big}, {what}: as hudi.read (1.1x)",
-                         Figure(ours, "enabled", what), _scan(kind, what), 1.1)  # fmt: skip
+            yield AtMost(
+                f"format with enable, {big}, {what}: as hudi.read (1.1x)",
+                Figure(ours, "enabled", what),
+                _scan(kind, what),
+                1.1,
+            )
         for way in ("scan", "source", "enabled"):
             yield FirstQuery(
                 f"first query of a session, {big}, {way}: at most 2 s more", ours, way, 2.0
             )
         for what, figure in (("load", _load), ("upsert", _upsert)):
-            yield AtMost(f"{what} {big}, version 9: 1.1x of version 6",
-                         figure(f"{ours}-9"), figure(ours), 1.1)  # fmt: skip
+            yield AtMost(
+                f"{what} {big}, version 9: 1.1x of version 6",
+                figure(f"{ours}-9"),
+                figure(ours),
+                1.1,
+            )
         for what in ("snapshot", "all columns"):
-            yield AtMost(f"{what} {big}, version 9: 1.1x of version 6",
-                         Figure(f"{ours}-9", "scan", what), _scan(kind, what), 1.1)  # fmt: skip
+            yield AtMost(
+                f"{what} {big}, version 9: 1.1x of version 6",
+                Figure(f"{ours}-9", "scan", what),
+                _scan(kind, what),
+                1.1,
+            )
 
 
 def goals() -> Iterator[Faster | AtMost | FirstQuery | Gain]:
@@ -166,16 +190,27 @@ def goals() -> Iterator[Faster | AtMost | FirstQuery | Gain]:
     yield Faster("upsert COW: 2.5x of Delta", _upsert("pyhudi-cow"), _upsert("delta"), 2.5)
     for what in ("snapshot", "all columns"):
         yield AtMost(f"MOR, {what}: 2x of COW", _scan("mor", what), _scan("cow", what), 2.0)
-        yield AtMost(f"MOR, {what}: 0.4x of Apache Hudi MOR",
-                     _scan("mor", what), _rival("hudi-mor", what), 0.4)  # fmt: skip
+        yield AtMost(
+            f"MOR, {what}: 0.4x of Apache Hudi MOR",
+            _scan("mor", what),
+            _rival("hudi-mor", what),
+            0.4,
+        )
     yield Gain("filter: gains on MOR what it gains on COW", "filter")
     yield Gain("two columns: gain on MOR what they gain on COW", "columns")
-    yield AtMost("format without enable, COW, all columns: 3x of hudi.read",
-                 Figure("pyhudi-cow", "source", "all columns"),
-                 _scan("cow", "all columns"), 3.0)  # fmt: skip
+    yield AtMost(
+        "format without enable, COW, all columns: 3x of hudi.read",
+        Figure("pyhudi-cow", "source", "all columns"),
+        _scan("cow", "all columns"),
+        3.0,
+    )
     yield from _of_kinds()
-    yield AtMost("disk COW: 1x of Delta", Figure("pyhudi-cow", "source", "disk MB"),
-                 Figure("delta", "source", "disk MB"), 1.0)  # fmt: skip
+    yield AtMost(
+        "disk COW: 1x of Delta",
+        Figure("pyhudi-cow", "source", "disk MB"),
+        Figure("delta", "source", "disk MB"),
+        1.0,
+    )
 
 
 def goal_lines(results: Mapping[str, Measured]) -> Iterator[str]:

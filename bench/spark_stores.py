@@ -168,9 +168,11 @@ def run(bench: Bench, kind: str, store: Store, place: str, limit_seconds: float)
             if store.taken is not None:
                 store.taken()
             ended = machine.run(
-                command, on_line=take, limit_seconds=limit_seconds,
+                command,
+                on_line=take,
+                limit_seconds=limit_seconds,
                 environment=session_environment(sys.executable),
-            )  # fmt: skip
+            )
             if ended.verdict:
                 raise SystemExit(f"{store.url} {kind} {way} {ended.verdict}\n{ended.error}")
     return found

@@ -223,8 +223,10 @@ def summary(results: list[Result]) -> Iterator[str]:
         cells = (r.load, r.first("write", "upsert"), r.upsert)
         verdict = "wrong or failed" if r.problems else "as expected"
         others = max(r.others, default=0.0)
-        yield (f"| {r.engine} | {' | '.join(map(_cell, cells))} | {r.spread:.0%} | "
-               f"{_cell(r.first('source', 'disk MB'))} | {others:.0%} | {verdict} |")  # fmt: skip
+        yield (
+            f"| {r.engine} | {' | '.join(map(_cell, cells))} | {r.spread:.0%} | "
+            f"{_cell(r.first('source', 'disk MB'))} | {others:.0%} | {verdict} |"
+        )
     yield ""
     yield "reads, in a new session: the first and the median of the later ones, seconds"
     yield f"| engine | by | {' | '.join(QUERIES)} |"
@@ -265,8 +267,11 @@ def main() -> int:
     make(data, given.rows, given.batch, given.batches)
     found = "--no-peers or --smoke is given" if given.no_peers else peers(given.hudi)
     bench = Bench(data, given.batches, given.limit, until, found, tuple(given.ways.split(",")))
-    print(f"{given.rows:,} rows, {given.batches} batches of {given.batch:,} (90 % updates), "
-          f"local[2]; Apache Hudi {given.hudi}", flush=True)  # fmt: skip
+    print(
+        f"{given.rows:,} rows, {given.batches} batches of {given.batch:,} (90 % updates), "
+        f"local[2]; Apache Hudi {given.hudi}",
+        flush=True,
+    )
     assert bench.table_expected and bench.reads_expected  # computed before anything is timed
     results = run_all(bench, given.engines.split(","), repeats=given.repeats)
     print(*summary(results), sep="\n")

@@ -96,9 +96,13 @@ def main() -> None:
     rows = int((0.03 if given.smoke else given.gigabytes) * (1 << 30)) // ROW_BYTES
     with tempfile.TemporaryDirectory() as folder:
         table = pyhudi.create_table(
-            f"{folder}/t", SCHEMA, record_key="id", partition_by="part", ordering="ts",
+            f"{folder}/t",
+            SCHEMA,
+            record_key="id",
+            partition_by="part",
+            ordering="ts",
             options={"hoodie.bulkinsert.sort.mode": given.sort},
-        )  # fmt: skip
+        )
         peak, sums = [0], [0]
         before, began = resident_bytes(), time.monotonic()
         with watched(peak):

@@ -45,9 +45,13 @@ def measure(folder: Path, rows: int, batch_rows: int) -> None:
         path = folder / kind
         first = rows_of(np.arange(min(rows, LOAD_ROWS)), 0, 0)
         table = pyhudi.create_table(
-            path, first.schema, record_key="id", partition_by="part", ordering="ts",
+            path,
+            first.schema,
+            record_key="id",
+            partition_by="part",
+            ordering="ts",
             table_type=kind,
-        )  # fmt: skip
+        )
         table.bulk_insert(first)
         for start in range(LOAD_ROWS, rows, LOAD_ROWS):
             ids = np.arange(start, min(start + LOAD_ROWS, rows))

@@ -21,5 +21,7 @@ def load_library(module: str, *, extra: str, needed_for: str) -> Any:
 
         raise UserError(
             f"the library {EXTRAS[extra][0]} is not installed",
-            needed_for=needed_for, reason=str(absent), hint=f"pip install 'pyhudi[{extra}]'",
-        ) from absent  # fmt: skip
+            needed_for=needed_for,
+            reason=str(absent),
+            hint=f"pip install 'pyhudi[{extra}]'",
+        ) from absent

@@ -67,8 +67,10 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     for large, small, length, part in (
-        ("min", "s", 60, 1), ("h", "min", 3600, 60), ("d", "h", 86400, 3600),
-    ):  # fmt: skip
+        ("min", "s", 60, 1),
+        ("h", "min", 3600, 60),
+        ("d", "h", 86400, 3600),
+    ):
         if whole < length * (24 if large == "h" else 60) or large == "d":
             rest = whole % length // part
             return f"{whole // length:,} {large}" + (f" {rest} {small}" if rest else "")

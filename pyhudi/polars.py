@@ -65,9 +65,13 @@ def scan(
 
 
 def sink(
-    frame: LazyFrame, table: Table, *, operation: str = "upsert", batch_rows: int = 100_000,
+    frame: LazyFrame,
+    table: Table,
+    *,
+    operation: str = "upsert",
+    batch_rows: int = 100_000,
     **options: Any,
-) -> WriteReport:  # fmt: skip
+) -> WriteReport:
     """Write the rows of a lazy frame, which polars computes batch by batch.
 
     operation: "upsert", "insert", "bulk_insert" or "insert_overwrite"; options: as for this method

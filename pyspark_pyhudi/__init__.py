@@ -63,7 +63,8 @@ def _module(name: str) -> Any:
         return import_module(f"pyhudi.spark.source.{name}")
     except ModuleNotFoundError as error:
         raise UserError(
-            "the Python that Spark started lacks a library", library=error.name,
+            "the Python that Spark started lacks a library",
+            library=error.name,
             python=sys.executable,
             hint="set PYSPARK_PYTHON to the Python of your program before the session starts",
-        ) from error  # fmt: skip
+        ) from error

@@ -95,9 +95,14 @@ def walk_claims(folder: Path) -> Iterator[Claim]:
     """Modules that an upsert, a local scan and a compaction enter, on a table of version 9."""
     options = {"hoodie.write.table.version": "9"}
     table: Any = pyhudi.create_table(
-        folder / "t", ROWS.schema, record_key="id", partition_by="city", ordering="at",
-        table_type="mor", options=options,
-    )  # fmt: skip
+        folder / "t",
+        ROWS.schema,
+        record_key="id",
+        partition_by="city",
+        ordering="at",
+        table_type="mor",
+        options=options,
+    )
     table.insert(ROWS)
     walks: dict[str, Callable[[], Any]] = {
         "An upsert": lambda: table.upsert(LATER),

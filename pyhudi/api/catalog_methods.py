@@ -122,9 +122,11 @@ def _check_address(kind: LineageKind, address: Value, uri: str | None, region: s
             address.parse(uri)
     except (ValueError, TypeError, AttributeError):
         raise UserError(
-            "not the address of such a server", kind=kind.value, uri=uri,
+            "not the address of such a server",
+            kind=kind.value,
+            uri=uri,
             hint=f"pass {address.allowed}",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _kind(catalog: str) -> CatalogKind | LineageKind:

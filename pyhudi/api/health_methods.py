@@ -65,9 +65,12 @@ class CareVerbs:
         `.hoodie/.set_aside`.  Raises LockError.
         """
         return execute_repair(
-            self._fs, options=self._options, engine=self._engine, dry_run=dry_run,
+            self._fs,
+            options=self._options,
+            engine=self._engine,
+            dry_run=dry_run,
             allow_loss=allow_loss,
-        )  # fmt: skip
+        )
 
     def copy(
         self,

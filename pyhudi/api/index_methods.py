@@ -128,9 +128,11 @@ class TableIndex:
         count = count_of(sample, "sample")
         if count is not None and count > _LARGEST_SAMPLE:
             raise UserError(
-                "the sample is too large", sample=count, largest=_LARGEST_SAMPLE,
+                "the sample is too large",
+                sample=count,
+                largest=_LARGEST_SAMPLE,
                 hint="leave sample out: that checks every key and every entry",
-            )  # fmt: skip
+            )
 
         def read(state: TableState) -> IndexCheck:
             kind = index_that_answers(state, self._options)
@@ -254,9 +256,12 @@ class TableIndex:
         given.check_none(kind, "name")
         if kind == "column_stats":
             return StatsRequest(
-                COLUMN_STATS, facts.column_stats_groups, _columns(column), facts.stats_columns,
+                COLUMN_STATS,
+                facts.column_stats_groups,
+                _columns(column),
+                facts.stats_columns,
                 facts.stats_columns_max,
-            )  # fmt: skip
+            )
         if column is not None:
             raise UserError("an index of this kind has no columns to choose", kind=kind)
         match kind:
@@ -297,9 +302,10 @@ class TableIndex:
         found = next((kind for kind in kinds if kind.value == name.lower()), None)
         if found is None:
             raise UserError(
-                "no index of this kind can be built from keys", kind=name,
+                "no index of this kind can be built from keys",
+                kind=name,
                 hint="use " + ", ".join(kind.value for kind in kinds),
-            )  # fmt: skip
+            )
         return found
 
     def __repr__(self) -> str:
@@ -344,9 +350,10 @@ def _expression_request(column: str, given: _Given) -> ExpressionRequest:
     function = text_of(given.expression, "expression")
     if not function:
         raise UserError(
-            "an expression index needs an expression", column=column,
+            "an expression index needs an expression",
+            column=column,
             hint="expression='from_unixtime', options={'format': 'yyyy-MM-dd'}",
-        )  # fmt: skip
+        )
     using = text_of(given.using, "using") or "column_stats"
     arguments = {str(key): str(value) for key, value in (given.options or {}).items()}
     return ExpressionRequest(column, function, using, text_of(given.name, "name"), arguments)

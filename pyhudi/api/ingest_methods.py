@@ -177,9 +177,18 @@ class IngestVerbs:
         rule, sub, schema = self.key_rule(), state.fs.sub, without_meta(stored)
 
         def test(rows: pa.Table) -> None:
-            plan = KeyPlan(pa.schema([*rows.schema, *(
-                field for field in schema if field.name not in rows.column_names
-            )]), rule, KeyHash(1), state.rules, has_index)  # fmt: skip
+            plan = KeyPlan(
+                pa.schema(
+                    [
+                        *rows.schema,
+                        *(field for field in schema if field.name not in rows.column_names),
+                    ]
+                ),
+                rule,
+                KeyHash(1),
+                state.rules,
+                has_index,
+            )
             for path in pc.unique(key_rows(rows, plan).column(PARTITION_PATH)).to_pylist():
                 sub(path)
 

@@ -86,9 +86,11 @@ def _of_columns(rows: Any) -> Iterator[None]:
         yield
     except pa.ArrowInvalid as error:
         raise UserError(
-            "rows must have named columns", type=type(rows).__name__, reason=str(error),
+            "rows must have named columns",
+            type=type(rows).__name__,
+            reason=str(error),
             hint="pass a table: pa.table({'id': array})",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _schema_of(schema: Any) -> pa.Schema:
@@ -99,9 +101,11 @@ def _schema_of(schema: Any) -> pa.Schema:
         return pa.RecordBatchReader.from_stream(schema).schema
     except pa.ArrowInvalid as error:
         raise UserError(
-            "not a schema or rows", type=type(schema).__name__, reason=str(error),
+            "not a schema or rows",
+            type=type(schema).__name__,
+            reason=str(error),
             hint="pass a schema of named columns: pa.schema([field])",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _rows_hint(rows: Any) -> str:

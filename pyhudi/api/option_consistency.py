@@ -113,9 +113,12 @@ def with_version(options: Options, version: int | None) -> Options:
         )
     if options.table.version not in (None, version):
         raise OptionError(
-            "option conflicts with the argument version", option=_VERSION,
-            value=options.table.version, version=version, hint="omit the option",
-        )  # fmt: skip
+            "option conflicts with the argument version",
+            option=_VERSION,
+            value=options.table.version,
+            version=version,
+            hint="omit the option",
+        )
     return replace(options, table=replace(options.table, version=version))
 
 
@@ -128,10 +131,12 @@ def _of_higher_version(
         return ()
     if version > config.version:
         raise OptionError(
-            "the table has a lower version, and a write does not upgrade it", option=_VERSION,
-            value=version, table=config.version,
+            "the table has a lower version, and a write does not upgrade it",
+            option=_VERSION,
+            value=version,
+            table=config.version,
             hint=f"call table.upgrade(to={version}), or set hoodie.write.auto.upgrade=true",
-        )  # fmt: skip
+        )
     return (f"{_VERSION} (the table keeps version {config.version}; see table.downgrade())",)
 
 
@@ -141,9 +146,10 @@ def with_merge(options: Options, function: MergeFunction | None) -> Options:
         return options
     if not callable(function):
         raise UserError(
-            "merge must be a function", given=repr(function)[:80],
+            "merge must be a function",
+            given=repr(function)[:80],
             hint="merge=function, of two record batches, old and new",
-        )  # fmt: skip
+        )
     merging = replace(options.read.merging, function=function)
     return replace(options, read=replace(options.read, merging=merging))
 
@@ -155,9 +161,11 @@ def check_function(function: MergeFunction | None, config: TableConfig) -> None:
     stored = python_function(config)
     if stored != function_name(function):
         raise OptionError(
-            "the table does not use this merge function", merge=function_name(function),
-            table=stored or config.payload_class, hint="omit merge=" if stored is None else None,
-        )  # fmt: skip
+            "the table does not use this merge function",
+            merge=function_name(function),
+            table=stored or config.payload_class,
+            hint="omit merge=" if stored is None else None,
+        )
 
 
 def _of_a_read(option: str) -> OptionError:
@@ -171,9 +179,12 @@ def _of_a_read(option: str) -> OptionError:
 def _same(option: str, given: object, stored: object) -> None:
     if given is not None and given != stored:
         raise OptionError(
-            "option conflicts with the table's configuration", option=option, value=_text(given),
-            table=_text(stored), hint="omit the option",
-        )  # fmt: skip
+            "option conflicts with the table's configuration",
+            option=option,
+            value=_text(given),
+            table=_text(stored),
+            hint="omit the option",
+        )
 
 
 def _text(value: object) -> str:

@@ -64,10 +64,18 @@ def upsert(
             raise
         rows = _with_schema(rows)
         table = create_table(
-            path, rows, record_key=record_key, partition_by=partition_by, ordering=ordering,
-            table_type=table_type, index=index, name=name, version=version, options=options,
+            path,
+            rows,
+            record_key=record_key,
+            partition_by=partition_by,
+            ordering=ordering,
+            table_type=table_type,
+            index=index,
+            name=name,
+            version=version,
+            options=options,
             storage_options=storage_options,
-        )  # fmt: skip
+        )
     return table.upsert(rows, dry_run=dry_run, schema_mode=schema_mode)
 
 

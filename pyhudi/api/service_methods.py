@@ -142,19 +142,31 @@ class ServiceVerbs:
 
     @overload
     def schedule_clustering(
-        self, sort_by: str | Sequence[str] | None = None, *, layout: str | None = None,
-        partitions: str | Sequence[str] | None = None, dry_run: Literal[False] = False,
-    ) -> str | None: ...  # fmt: skip
+        self,
+        sort_by: str | Sequence[str] | None = None,
+        *,
+        layout: str | None = None,
+        partitions: str | Sequence[str] | None = None,
+        dry_run: Literal[False] = False,
+    ) -> str | None: ...
     @overload
     def schedule_clustering(
-        self, sort_by: str | Sequence[str] | None = None, *, layout: str | None = None,
-        partitions: str | Sequence[str] | None = None, dry_run: Literal[True],
-    ) -> ClusteringReport: ...  # fmt: skip
+        self,
+        sort_by: str | Sequence[str] | None = None,
+        *,
+        layout: str | None = None,
+        partitions: str | Sequence[str] | None = None,
+        dry_run: Literal[True],
+    ) -> ClusteringReport: ...
     @overload
     def schedule_clustering(
-        self, sort_by: str | Sequence[str] | None = None, *, layout: str | None = None,
-        partitions: str | Sequence[str] | None = None, dry_run: bool,
-    ) -> str | ClusteringReport | None: ...  # fmt: skip
+        self,
+        sort_by: str | Sequence[str] | None = None,
+        *,
+        layout: str | None = None,
+        partitions: str | Sequence[str] | None = None,
+        dry_run: bool,
+    ) -> str | ClusteringReport | None: ...
     def schedule_clustering(
         self,
         sort_by: str | Sequence[str] | None = None,

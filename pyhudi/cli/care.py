@@ -39,9 +39,12 @@ def repair(call: Call, allow_loss: bool) -> Any:
     if allow_loss:
         call.confirm("rows or history may be lost; continue?")
     report = execute_repair(
-        call.store, options=call.parsed, engine=call.engine, dry_run=call.dry_run,
+        call.store,
+        options=call.parsed,
+        engine=call.engine,
+        dry_run=call.dry_run,
         allow_loss=allow_loss,
-    )  # fmt: skip
+    )
     code = ExitCode.SUCCESS if report.is_healthy else ExitCode.PROBLEMS
     if call.as_json:
         return Answer(report, code=code)

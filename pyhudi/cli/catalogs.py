@@ -10,11 +10,16 @@ from pyhudi.cli.command import Call, command
 
 
 @command("sync", example="sync trips --uri thrift://127.0.0.1:9083 --database lake", changes=True)
-@click.option("--catalog", type=click.Choice(["hive", "glue", "openlineage", "datahub"]),
-              default="hive", show_default=True, 
-              help="A Hive Metastore, AWS Glue, OpenLineage or DataHub.")  # fmt: skip
-@click.option("--uri", metavar="URI",
-              help="Of the metastore, thrift://host:9083, or of the other server.")  # fmt: skip
+@click.option(
+    "--catalog",
+    type=click.Choice(["hive", "glue", "openlineage", "datahub"]),
+    default="hive",
+    show_default=True,
+    help="A Hive Metastore, AWS Glue, OpenLineage or DataHub.",
+)
+@click.option(
+    "--uri", metavar="URI", help="Of the metastore, thrift://host:9083, or of the other server."
+)
 @click.option("--database", metavar="NAME", help="Of the entry; default: the table's, or default.")
 @click.option("--table", metavar="NAME", help="Of the entry; default: the table's name.")
 @click.option("--region", metavar="NAME", help="Of AWS Glue.")

@@ -125,9 +125,10 @@ class Call:
             return
         if not sys.stdin.isatty():
             raise UserError(
-                "the command needs a confirmation", question=question,
+                "the command needs a confirmation",
+                question=question,
                 hint="add --yes, or --dry-run for a report of what it would do",
-            )  # fmt: skip
+            )
         self.engine.pause()
         click.confirm(question, abort=True, err=True)
 
@@ -185,22 +186,33 @@ def _common(target: Target, *, changes: bool, is_dangerous: bool) -> Iterator[cl
         yield _flag("--yes", "Do not prompt for a confirmation.")
     if target is Target.TABLE:
         yield click.Option(
-            ["--option", "options"], multiple=True, type=setting, metavar="NAME=VALUE",
+            ["--option", "options"],
+            multiple=True,
+            type=setting,
+            metavar="NAME=VALUE",
             help="A hoodie.* option; may be repeated.",
-        )  # fmt: skip
+        )
         yield click.Option(
-            ["--props"], type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+            ["--props"],
+            type=click.Path(exists=True, dir_okay=False),
+            metavar="FILE",
             help="A properties file with hoodie.* options; --option takes precedence.",
-        )  # fmt: skip
+        )
         yield click.Option(
-            ["--storage"], multiple=True, type=setting, metavar="KEY=VALUE",
+            ["--storage"],
+            multiple=True,
+            type=setting,
+            metavar="KEY=VALUE",
             help="An option of the store, such as endpoint=URL; may be repeated.",
-        )  # fmt: skip
+        )
     yield _flag("--json", "Print one JSON document.", "as_json")
     yield click.Option(
-        ["--debug"], is_flag=True, expose_value=False, callback=_set_debug,
+        ["--debug"],
+        is_flag=True,
+        expose_value=False,
+        callback=_set_debug,
         help="Print the traceback of an error.",
-    )  # fmt: skip
+    )
 
 
 def _flag(name: str, text: str, *names: str) -> click.Option:

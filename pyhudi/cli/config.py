@@ -32,9 +32,11 @@ def config() -> None:
 
 
 @command(
-    "explain", config, target=Target.NOTHING,
+    "explain",
+    config,
+    target=Target.NOTHING,
     example="config explain hoodie.parquet.small.file.limit --table trips",
-)  # fmt: skip
+)
 @click.argument("option_name", metavar="NAME")
 @click.option("--table", "table_path", metavar="PATH", help="Also show the value in this table.")
 def config_explain(call: Call, option_name: str, table_path: str | None) -> Any:
@@ -76,8 +78,9 @@ def _stated_value(row: Row, properties: Mapping[str, str]) -> str | None:
 
 @command("list", config, target=Target.NOTHING, example="config list --contains clean")
 @click.option("--contains", help="Only options whose name contains this text.")
-@click.option("--support", type=click.Choice(list(_SUPPORT.values())),
-              help="Only options with this support.")  # fmt: skip
+@click.option(
+    "--support", type=click.Choice(list(_SUPPORT.values())), help="Only options with this support."
+)
 def config_list(call: Call, contains: str | None, support: str | None) -> Any:
     """Show all options with their support and defaults."""
     return [

@@ -51,8 +51,13 @@ class DemoResult:
 
 @command("demo", target=Target.NOTHING, example="demo --engine local")
 @click.option("--keep", type=click.Path(file_okay=False), help="Keep the tables in this folder.")
-@click.option("--engine", type=click.Choice(["auto", "spark", "local"]), default="auto",
-              show_default=True, help="Where the upserts run.")  # fmt: skip
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "spark", "local"]),
+    default="auto",
+    show_default=True,
+    help="Where the upserts run.",
+)
 def demo(call: Call, keep: str | None, engine: str) -> Any:
     """Upsert into tables that Apache Hudi wrote: on Spark, or in this process without Java."""
     call.engine.pause()

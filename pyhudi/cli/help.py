@@ -28,9 +28,13 @@ class CommandWithHelp(click.Command):
 
     def __init__(self, name: str | None, params: Sequence[click.Parameter], **named: Any) -> None:
         shown = click.Option(
-            ["--help-all"], is_flag=True, is_eager=True, expose_value=False,
-            callback=_print_all, help="Describe all options.",
-        )  # fmt: skip
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_all,
+            help="Describe all options.",
+        )
         super().__init__(name, params=[*params, shown], **named)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -49,21 +49,29 @@ def index_list(call: Call) -> Any:
 @click.option("--name", help="Name of a secondary or expression index.")
 @click.option("--expression", help="Function of the column, such as lower or from_unixtime.")
 @click.option(
-    "--using", type=click.Choice(["column_stats", "bloom_filters"]),
+    "--using",
+    type=click.Choice(["column_stats", "bloom_filters"]),
     help="What an expression index has of each file: ranges or bloom filters.",
-)  # fmt: skip
+)
 @click.option(
-    "--argument", "arguments", multiple=True, type=setting, metavar="NAME=VALUE",
+    "--argument",
+    "arguments",
+    multiple=True,
+    type=setting,
+    metavar="NAME=VALUE",
     help="An argument of the function, such as format=yyyy-MM-dd.",
-)  # fmt: skip
+)
 def index_create(
     call: Call, index_kind: str, columns: tuple[str, ...], arguments: Settings, **definition: Any
 ) -> Any:
     """Create an index of KIND in the metadata table."""
     return call.table.index.create(
-        index_kind, columns or None, **definition, options=dict(arguments) or None,
+        index_kind,
+        columns or None,
+        **definition,
+        options=dict(arguments) or None,
         dry_run=call.dry_run,
-    )  # fmt: skip
+    )
 
 
 @command("drop", index, changes=True, example="index drop trips column_stats")

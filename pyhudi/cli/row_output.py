@@ -33,9 +33,10 @@ def write_rows(rows: Scan | pa.Table, form: str, output: str | None, limit: int 
         nested = [field.name for field in rows.schema if pt.is_nested(field.type)]
         if nested:
             raise UserError(
-                "CSV cannot have columns of this type", columns=", ".join(nested),
+                "CSV cannot have columns of this type",
+                columns=", ".join(nested),
                 hint="use --format json or parquet, or select --columns",
-            )  # fmt: skip
+            )
     written = 0
     with ExitStack() as stack:
         sink = stack.enter_context(_sink(output))

@@ -26,21 +26,32 @@ _NAMED = re.compile(r"\w+=")
 _URL = re.compile(r"\w[\w+.-]*://\S+")
 
 _columns = click.option(
-    "--columns", "selected", multiple=True, type=name_of, metavar="COLUMN",
+    "--columns",
+    "selected",
+    multiple=True,
+    type=name_of,
+    metavar="COLUMN",
     help="A column to show; may be repeated; default: all.",
-)  # fmt: skip
+)
 _where = click.option("--where", help="Only rows that match this SQL condition.")
 _limit = click.option(
     "--limit", type=COUNT, help="Rows to show; default: 20 on standard output, all in a file."
 )
 _format = click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
     help="Format of the rows; json has one object per line.",
-)  # fmt: skip
+)
 _output = click.option(
-    "--output", "-o", type=click.Path(dir_okay=False), metavar="FILE",
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
     help="Write the rows to a new file instead of standard output.",
-)  # fmt: skip
+)
 _meta = click.option("--meta", is_flag=True, help="Include the _hoodie_* columns.")
 
 
@@ -48,8 +59,13 @@ _meta = click.option("--meta", is_flag=True, help="Include the _hoodie_* columns
 @_columns
 @_where
 @click.option("--as-of", help="An instant or a time: show the snapshot at that time.")
-@click.option("--mode", type=click.Choice(["snapshot", "read_optimized"]), default="snapshot",
-              show_default=True, help="Whether logs are merged.")  # fmt: skip
+@click.option(
+    "--mode",
+    type=click.Choice(["snapshot", "read_optimized"]),
+    default="snapshot",
+    show_default=True,
+    help="Whether logs are merged.",
+)
 @_meta
 @_limit
 @_format
@@ -72,9 +88,10 @@ def show(
 @click.argument("since")
 @click.option("--until", help="The last instant; default: the newest commit.")
 @click.option(
-    "--before-after", is_flag=True,
+    "--before-after",
+    is_flag=True,
     help="Every change with the rows before and after, of a table that logs changes.",
-)  # fmt: skip
+)
 @_columns
 @_where
 @_meta
@@ -131,18 +148,44 @@ def history(call: Call, key: str, **printing: Any) -> Any:
     return _printed(call, call.table.history(key), **printing)
 
 
-@command("sql", prints_rows=True, target=Target.NOTHING,
-         example="sql trips \"select city, sum(fare) from trips group by city\"")  # fmt: skip
+@command(
+    "sql",
+    prints_rows=True,
+    target=Target.NOTHING,
+    example='sql trips "select city, sum(fare) from trips group by city"',
+)
 @click.argument("words", nargs=-1, metavar="[PATH|NAME=PATH]... [TEXT]")
-@click.option("-f", "--file", "script_file", type=click.Path(exists=True, dir_okay=False),
-              help="Run the statements of a file, which ; ends, up to the first error; the last "
-              "one's rows are shown.")  # fmt: skip
-@click.option("--parameter", "parameters", multiple=True, type=setting, metavar="NAME=TEXT",
-              help="The value of :NAME as text; may be repeated.")  # fmt: skip
-@click.option("--option", "options", multiple=True, type=setting, metavar="NAME=VALUE",
-              help="A hoodie.* option; may be repeated.")  # fmt: skip
-@click.option("--storage", multiple=True, type=setting, metavar="KEY=VALUE",
-              help="An option of the store, such as endpoint=URL; may be repeated.")  # fmt: skip
+@click.option(
+    "-f",
+    "--file",
+    "script_file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Run the statements of a file, which ; ends, up to the first error; the last "
+    "one's rows are shown.",
+)
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    type=setting,
+    metavar="NAME=TEXT",
+    help="The value of :NAME as text; may be repeated.",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    type=setting,
+    metavar="NAME=VALUE",
+    help="A hoodie.* option; may be repeated.",
+)
+@click.option(
+    "--storage",
+    multiple=True,
+    type=setting,
+    metavar="KEY=VALUE",
+    help="An option of the store, such as endpoint=URL; may be repeated.",
+)
 @_limit
 @_format
 @_output

@@ -82,14 +82,18 @@ def _clustering_options() -> Decorator:
     options = (
         columns_option("--sort-by", "A column to sort by"),
         click.option(
-            "--layout", type=click.Choice(["linear", "zorder", "hilbert"]),
+            "--layout",
+            type=click.Choice(["linear", "zorder", "hilbert"]),
             help="How rows are ordered.",
         ),
         click.option(
-            "--partition", "partitions", multiple=True, metavar="PATH",
+            "--partition",
+            "partitions",
+            multiple=True,
+            metavar="PATH",
             help="Only this partition; may be repeated.",
         ),
-    )  # fmt: skip
+    )
 
     def decorate(function: Any) -> Any:
         for option in reversed(options):
@@ -154,9 +158,11 @@ def ttl() -> None:
 
 
 @command(
-    "run", ttl, changes=True,
+    "run",
+    ttl,
+    changes=True,
     example="ttl run trips --option hoodie.partition.ttl.strategy.days.retain=30",
-)  # fmt: skip
+)
 def ttl_run(call: Call) -> Any:
     """Delete partitions that have expired according to `hoodie.partition.ttl.*`."""
     return call.table.expire_partitions(dry_run=call.dry_run)
@@ -185,9 +191,12 @@ def rollback() -> None:
 
 
 @command(
-    "run", rollback, changes=True, is_dangerous=True,
+    "run",
+    rollback,
+    changes=True,
+    is_dangerous=True,
     example="rollback run trips 20261122101500000 --dry-run",
-)  # fmt: skip
+)
 @click.argument("instant")
 def rollback_run(call: Call, instant: str) -> Any:
     """Undo the commit at INSTANT, which must be the newest."""
@@ -231,9 +240,12 @@ def restore() -> None:
 
 
 @command(
-    "run", restore, changes=True, is_dangerous=True,
+    "run",
+    restore,
+    changes=True,
+    is_dangerous=True,
     example="restore run trips 20261122101500000 --dry-run",
-)  # fmt: skip
+)
 @click.argument("instant")
 def restore_run(call: Call, instant: str) -> Any:
     """Undo everything that was written after the commit at INSTANT."""

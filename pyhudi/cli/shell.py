@@ -157,9 +157,12 @@ def _session(prompts: Any, shell: Shell) -> Any:
             buffer.insert_text("\n")
 
     return prompts.PromptSession(
-        history=FileHistory(_history()), completer=Names(), complete_while_typing=False,
-        key_bindings=keys, multiline=True,
-    )  # fmt: skip
+        history=FileHistory(_history()),
+        completer=Names(),
+        complete_while_typing=False,
+        key_bindings=keys,
+        multiline=True,
+    )
 
 
 def completions(shell: Shell, text: str, typed: str) -> list[str]:

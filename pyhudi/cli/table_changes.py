@@ -22,31 +22,49 @@ from pyhudi.records import META_COLUMNS
 
 
 @command(
-    "create", changes=True,
+    "create",
+    changes=True,
     example="table create trips --like trips.parquet --record-key id --partition-by city",
-)  # fmt: skip
+)
 @click.option(
-    "--like", required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    "--like",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
     help="A file with the columns of the table, read as by `write`; its rows are not written.",
-)  # fmt: skip
-@click.option("--format", "form", type=click.Choice(FORMATS),
-              help="Format of that file; default: by its suffix.")  # fmt: skip
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Format of that file; default: by its suffix.",
+)
 @columns_option("--record-key", "A column of the record key")
 @columns_option("--partition-by", "A partition column")
 @columns_option("--ordering", "A column whose greater value wins")
-@click.option("--type", "table_type", type=click.Choice(["cow", "mor"]), default="cow",
-              show_default=True, help="Copy-on-write or merge-on-read.")  # fmt: skip
+@click.option(
+    "--type",
+    "table_type",
+    type=click.Choice(["cow", "mor"]),
+    default="cow",
+    show_default=True,
+    help="Copy-on-write or merge-on-read.",
+)
 @click.option("--index", default="record", show_default=True, help="How writes find a key.")
 @click.option(
-    "--name", "table_name", type=name_of,
+    "--name",
+    "table_name",
+    type=name_of,
     help="Name of the table; default: the last component of the path.",
-)  # fmt: skip
+)
 @click.option(
-    "--version", type=COUNT,
+    "--version",
+    type=COUNT,
     help=f"Version of the table's format: 6, 8 or 9; default: {DEFAULT_TABLE_VERSION}.",
-)  # fmt: skip
-@click.option("--other-files", is_flag=True,
-              help="Create it although its folder holds other files.")  # fmt: skip
+)
+@click.option(
+    "--other-files", is_flag=True, help="Create it although its folder holds other files."
+)
 def table_create(
     call: Call, like: str, form: str | None, table_name: str | None, **definition: Any
 ) -> Any:
@@ -83,8 +101,13 @@ def _trial(call: Call, definition: dict[str, Any]) -> pyhudi.Table:
 
 @command("set", changes=True, example="table set trips owner=ana hoodie.database.name=dev")
 @click.argument("properties", nargs=-1, type=setting, metavar="[NAME=VALUE]...")
-@click.option("--unset", multiple=True, type=name_of, metavar="NAME",
-              help="A property to remove; may be repeated.")  # fmt: skip
+@click.option(
+    "--unset",
+    multiple=True,
+    type=name_of,
+    metavar="NAME",
+    help="A property to remove; may be repeated.",
+)
 def table_set(call: Call, properties: Settings, unset: tuple[str, ...]) -> Any:
     """Set properties of the table: its name, its database, and names without `hoodie.`.
 
@@ -95,8 +118,13 @@ def table_set(call: Call, properties: Settings, unset: tuple[str, ...]) -> Any:
 
 
 @command("upgrade", changes=True, is_dangerous=True, example="table upgrade trips --yes")
-@click.option("--to", type=COUNT, default=DEFAULT_TABLE_VERSION, show_default=True,
-              help="The version to upgrade to.")  # fmt: skip
+@click.option(
+    "--to",
+    type=COUNT,
+    default=DEFAULT_TABLE_VERSION,
+    show_default=True,
+    help="The version to upgrade to.",
+)
 @columns_option("--record-key", "A column of the record key, if the table does not state it")
 @columns_option("--partition-by", "A partition column, if the table does not state it")
 @columns_option("--ordering", "An ordering column, if the table does not state it")
@@ -111,9 +139,11 @@ def table_upgrade(call: Call, to: int, **columns: Any) -> Any:
 
 
 @command(
-    "downgrade", changes=True, is_dangerous=True,
+    "downgrade",
+    changes=True,
+    is_dangerous=True,
     example="table downgrade trips --to 6 --dry-run",
-)  # fmt: skip
+)
 @click.option("--to", type=COUNT, required=True, help="The version to downgrade to: 8 or 6.")
 def table_downgrade(call: Call, to: int) -> Any:
     """Downgrade a table to version 8 or 6."""

@@ -57,8 +57,13 @@ def table_gauges(call: Call) -> Any:
 @command("copy", table, example="table copy trips s3://backup/trips", changes=True)
 @click.argument("target")
 @click.option("--as-of", help="An instant or a time: copy the snapshot at that time.")
-@click.option("--to-storage", multiple=True, type=setting, metavar="KEY=VALUE",
-              help="An option of the store of TARGET; may be repeated.")  # fmt: skip
+@click.option(
+    "--to-storage",
+    multiple=True,
+    type=setting,
+    metavar="KEY=VALUE",
+    help="An option of the store of TARGET; may be repeated.",
+)
 def table_copy(call: Call, target: str, as_of: str | None, to_storage: Settings) -> Any:
     """Copy a snapshot with its timeline to the empty place TARGET, and verify the copy.
 
@@ -85,8 +90,13 @@ def table_properties(call: Call) -> Any:
 
 
 @command("files", table, example="table files trips --partition city=sf")
-@click.option("--partition", "partitions", multiple=True, metavar="PATH",
-              help="Only this partition; may be repeated.")  # fmt: skip
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="PATH",
+    help="Only this partition; may be repeated.",
+)
 @limit_option(1000, "File slices to show.")
 def table_files(call: Call, partitions: tuple[str, ...], limit: int) -> Any:
     """Show the newest file slice of every file group."""

@@ -18,16 +18,30 @@ _OPERATIONS: Final = (
 
 
 @command(
-    "write", changes=True, is_dangerous=True,
+    "write",
+    changes=True,
+    is_dangerous=True,
     example="write trips today.parquet --operation upsert",
-)  # fmt: skip
+)
 @click.argument("source", type=click.Path(exists=True, dir_okay=False), metavar="FILE")
-@click.option("--operation", type=click.Choice(_OPERATIONS), default="upsert", show_default=True,
-              help="What is done with the rows.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(FORMATS),
-              help="Format of the file; default: by its suffix.")  # fmt: skip
-@click.option("--schema-mode", type=click.Choice(["strict", "add", "widen"]),
-              help="Which changes of the table's columns are allowed.")  # fmt: skip
+@click.option(
+    "--operation",
+    type=click.Choice(_OPERATIONS),
+    default="upsert",
+    show_default=True,
+    help="What is done with the rows.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Format of the file; default: by its suffix.",
+)
+@click.option(
+    "--schema-mode",
+    type=click.Choice(["strict", "add", "widen"]),
+    help="Which changes of the table's columns are allowed.",
+)
 def write(
     call: Call, source: str, operation: str, form: str | None, schema_mode: str | None
 ) -> Any:
@@ -48,14 +62,23 @@ def write(
 
 
 @command(
-    "delete", changes=True, is_dangerous=True,
+    "delete",
+    changes=True,
+    is_dangerous=True,
     example="delete trips --where \"city = 'sf'\" --dry-run",
-)  # fmt: skip
-@click.option("--key", "record_keys", multiple=True, type=name_of,
-              help="A record key; may be repeated.")  # fmt: skip
+)
+@click.option(
+    "--key", "record_keys", multiple=True, type=name_of, help="A record key; may be repeated."
+)
 @click.option("--where", help="All rows that match this SQL condition.")
-@click.option("--partition", "whole_partitions", multiple=True, type=name_of, metavar="PATH",
-              help="A whole partition; * matches any characters; may be repeated.")  # fmt: skip
+@click.option(
+    "--partition",
+    "whole_partitions",
+    multiple=True,
+    type=name_of,
+    metavar="PATH",
+    help="A whole partition; * matches any characters; may be repeated.",
+)
 def delete(
     call: Call, record_keys: tuple[str, ...], where: str | None, whole_partitions: tuple[str, ...]
 ) -> Any:

@@ -128,6 +128,8 @@ def _constant(value: exp.Expression, call: str) -> Any:
     if isinstance(value, exp.Array):
         return [_constant(element, call) for element in value.expressions]
     raise UserError(
-        "the argument is not a constant", call=call, argument=value.sql(dialect="duckdb"),
+        "the argument is not a constant",
+        call=call,
+        argument=value.sql(dialect="duckdb"),
         hint="pass strings, numbers, booleans, null or lists of them",
-    )  # fmt: skip
+    )

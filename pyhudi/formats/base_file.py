@@ -292,8 +292,11 @@ def hidden_nan(fs: FileSystem, path: str) -> list[str]:
             nan = NanColumns(rows.schema)
             nan.see(rows)
             group = file.metadata.row_group(number)
-            read = [c for c in map(group.column, range(group.num_columns))
-                if c.path_in_schema.partition(".")[0] in names]  # fmt: skip
+            read = [
+                c
+                for c in map(group.column, range(group.num_columns))
+                if c.path_in_schema.partition(".")[0] in names
+            ]
             stated = [read[n] for n in nan.found if read[n].statistics is not None]
             found |= {c.path_in_schema for c in stated if c.statistics.has_min_max}
         return sorted(found)

@@ -191,9 +191,10 @@ def _primitive(kind: JsonType, name: str) -> str:
     if found is None:
         raise UnsupportedTableError(
             "columns of a table with a column of this type cannot be renamed or dropped",
-            column=name, type=json.dumps(kind),
+            column=name,
+            type=json.dumps(kind),
             hint="the internal schema of Apache Hudi has no name for the type",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -292,9 +293,11 @@ def _parsed(text: str) -> JsonType:
 
 def _corrupt(text: str, reason: object) -> CorruptFileError:
     return CorruptFileError(
-        "the history of the table's columns is unreadable", path=SCHEMA_FOLDER,
-        reason=repr(reason), text=text[:60],
-    )  # fmt: skip
+        "the history of the table's columns is unreadable",
+        path=SCHEMA_FOLDER,
+        reason=repr(reason),
+        text=text[:60],
+    )
 
 
 def _stored_name(

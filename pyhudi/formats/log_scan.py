@@ -95,10 +95,12 @@ def _committed(
     for instant, placed in damaged.items():
         if all(whole.path == placed.path for whole in by_instant.get(instant, ())):
             raise CorruptFileError(
-                "a log block of a committed write is damaged", path=placed.path,
-                offset=placed.block.offset, instant=instant,
+                "a log block of a committed write is damaged",
+                path=placed.path,
+                offset=placed.block.offset,
+                instant=instant,
                 hint="run table.doctor() to list possible repairs",
-            )  # fmt: skip
+            )
     return by_instant
 
 

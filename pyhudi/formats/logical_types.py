@@ -104,8 +104,11 @@ def logical_type(field: pa.Field) -> Logical | None:
         return VARIANT
     found = _VECTOR.fullmatch(declared)
     if found is None:
-        raise _refusal(field, declared, "VECTOR(n), VECTOR(n, DOUBLE), VECTOR(n, INT8) and VARIANT"
-                       " can be stored")  # fmt: skip
+        raise _refusal(
+            field,
+            declared,
+            "VECTOR(n), VECTOR(n, DOUBLE), VECTOR(n, INT8) and VARIANT can be stored",
+        )
     vector = Vector(int(found[1]), (found[2] or "FLOAT").upper())
     if vector.element not in _ELEMENTS:
         raise _refusal(field, declared, "the elements of a vector must be FLOAT, DOUBLE or INT8")
@@ -197,9 +200,11 @@ def _stored_vector(stored: Mapping[str, Any], column: str) -> Vector:
     size, dimension = stored.get("size"), stored.get("dimension")
     if not isinstance(dimension, int) or Vector(dimension, str(element)).byte_count != size:
         raise CorruptFileError(
-            "the size of a vector does not match its numbers", column=column, size=size,
+            "the size of a vector does not match its numbers",
+            column=column,
+            size=size,
             dimension=dimension,
-        )  # fmt: skip
+        )
     return Vector(dimension, str(element))
 
 
@@ -289,6 +294,8 @@ def _names(kind: pa.DataType) -> list[str]:
 
 def _refusal(field: pa.Field, text: str, why: str) -> SchemaError:
     return SchemaError(
-        f"a column's Hudi type cannot be stored: {why}", column=field.name, hudi_type=text,
+        f"a column's Hudi type cannot be stored: {why}",
+        column=field.name,
+        hudi_type=text,
         type=str(field.type),
-    )  # fmt: skip
+    )

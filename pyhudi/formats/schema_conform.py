@@ -118,9 +118,12 @@ def _fit(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arra
 
 def is_any_list(data_type: pa.DataType) -> bool:
     return bool(
-        pt.is_list(data_type) or pt.is_large_list(data_type) or pt.is_fixed_size_list(data_type)
-        or pt.is_list_view(data_type) or pt.is_large_list_view(data_type)
-    )  # fmt: skip
+        pt.is_list(data_type)
+        or pt.is_large_list(data_type)
+        or pt.is_fixed_size_list(data_type)
+        or pt.is_list_view(data_type)
+        or pt.is_large_list_view(data_type)
+    )
 
 
 def _as_list(array: pa.Array, name: str) -> pa.ListArray:
@@ -137,9 +140,11 @@ def _as_list(array: pa.Array, name: str) -> pa.ListArray:
         return array.cast(pa.list_(array.type.value_field))
     except pa.ArrowException as error:
         raise SchemaError(
-            "a column's lists are too long for one batch", column=name, found=str(array.type),
+            "a column's lists are too long for one batch",
+            column=name,
+            found=str(array.type),
             why=str(error),
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _as_vectors(array: pa.FixedSizeBinaryArray, target: pa.ListType, name: str) -> pa.ListArray:
@@ -185,8 +190,10 @@ def _dimension(
     if not width or stored.byte_width % width:
         raise SchemaError(
             "a column's values do not fit the requested type",
-            column=name, found=str(found), expected=str(expected),
-        )  # fmt: skip
+            column=name,
+            found=str(found),
+            expected=str(expected),
+        )
     return int(stored.byte_width) // width
 
 
@@ -202,8 +209,11 @@ def _cast(array: pa.Array, target: pa.DataType, name: str, loss: Loss) -> pa.Arr
     except pa.ArrowInvalid as error:
         raise SchemaError(
             "a column's values do not fit the requested type",
-            column=name, found=str(source), expected=str(target), why=str(error),
-        ) from None  # fmt: skip
+            column=name,
+            found=str(source),
+            expected=str(target),
+            why=str(error),
+        ) from None
 
 
 def _fit_struct(array: pa.StructArray, target: pa.StructType, name: str, loss: Loss) -> pa.Array:

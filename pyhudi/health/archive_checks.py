@@ -84,16 +84,25 @@ def _check_history(inventory: TableInventory) -> Iterator[Finding]:
     except CorruptFileError as broken:
         path = str(broken.facts.get("path") or HISTORY)
         yield Finding(
-            "torn-archive", Severity.ERROR, path, "the archived timeline cannot be read",
-            broken.what, "restore it from a copy of the table: readers of log files need the "
+            "torn-archive",
+            Severity.ERROR,
+            path,
+            "the archived timeline cannot be read",
+            broken.what,
+            "restore it from a copy of the table: readers of log files need the "
             "completion times in it",
-        )  # fmt: skip
+        )
 
 
 def _torn(path: str, why: str) -> Finding:
     return Finding(
-        "torn-archive", Severity.ERROR, path, "a file of the archived timeline is torn", why,
+        "torn-archive",
+        Severity.ERROR,
+        path,
+        "a file of the archived timeline is torn",
+        why,
         "restore it from a copy of the table; repair with allow_loss moves it out: its history of "
         "old commits is lost, but no rows are",
-        RepairAction.QUARANTINE, loses=True,
-    )  # fmt: skip
+        RepairAction.QUARANTINE,
+        loses=True,
+    )

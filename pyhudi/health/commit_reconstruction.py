@@ -114,18 +114,23 @@ def _commit(inventory: TableInventory, instant: Instant) -> CommitMetadata | Non
             stats.append(stat)
     if _listed_at(inventory, instant.time) - {stat.path for stat in stats}:
         return None
-    schema = texts[0] if texts else next(
-        (c.schema for c in reversed(list(inventory.commits.values())) if c.schema), None
-    )  # fmt: skip
+    schema = (
+        texts[0]
+        if texts
+        else next((c.schema for c in reversed(list(inventory.commits.values())) if c.schema), None)
+    )
     extra = {} if schema is None else {"schema": without_meta_fields(schema)}
     for other in inventory.commits.values():
         if LATEST_SCHEMA in other.extra and other.schema == extra.get("schema"):
             extra[LATEST_SCHEMA] = other.extra[LATEST_SCHEMA]
     operation = profile.operation
     return CommitMetadata(
-        tuple(stats), operation=operation, compacted=operation == "COMPACT", extra=extra,
+        tuple(stats),
+        operation=operation,
+        compacted=operation == "COMPACT",
+        extra=extra,
         replaced=replaced,
-    )  # fmt: skip
+    )
 
 
 def _replaced(
@@ -156,13 +161,18 @@ def _base_stat(
         texts.append(found.avro_schema)
     before = _before(inventory, info, name)
     return WriteStat(
-        partition=_folder(info), file_id=name.file_id, path=info.path,
+        partition=_folder(info),
+        file_id=name.file_id,
+        path=info.path,
         previous_instant=before.instant if before else None,
-        write_count=found.rows, delete_count=0, update_count=found.rows if before else 0,
-        insert_count=0 if before else found.rows, size_bytes=info.size_bytes,
+        write_count=found.rows,
+        delete_count=0,
+        update_count=found.rows if before else 0,
+        insert_count=0 if before else found.rows,
+        size_bytes=info.size_bytes,
         write_bytes=info.size_bytes,
         previous_base=str(before) if isinstance(before, BaseFileName) else None,
-    )  # fmt: skip
+    )
 
 
 def _folder(info: FileInfo) -> str:
@@ -204,11 +214,19 @@ def _log_stat(
         return None
     texts += [block.schema for block in blocks if block.schema]
     return WriteStat(
-        partition=_folder(info), file_id=name.file_id, path=info.path,
-        previous_instant=name.instant, write_count=0, delete_count=0, update_count=0,
-        insert_count=0, size_bytes=info.size_bytes, write_bytes=info.size_bytes,
-        log_version=name.version, log_files=(info.name,),
-    )  # fmt: skip
+        partition=_folder(info),
+        file_id=name.file_id,
+        path=info.path,
+        previous_instant=name.instant,
+        write_count=0,
+        delete_count=0,
+        update_count=0,
+        insert_count=0,
+        size_bytes=info.size_bytes,
+        write_bytes=info.size_bytes,
+        log_version=name.version,
+        log_files=(info.name,),
+    )
 
 
 def _listed_at(inventory: TableInventory, time: InstantTime) -> set[str]:

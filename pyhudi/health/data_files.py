@@ -58,9 +58,14 @@ def check_partition_metafiles(inventory: TableInventory) -> Iterator[Finding]:
                 continue
             what, why = "a partition's metafile is torn", "Apache Hudi cannot read the partition"
         yield Finding(
-            "partition-metafile", Severity.ERROR, path, what, why, "repair rewrites it",
+            "partition-metafile",
+            Severity.ERROR,
+            path,
+            what,
+            why,
+            "repair rewrites it",
             RepairAction.METAFILE,
-        )  # fmt: skip
+        )
 
 
 def check_files(inventory: TableInventory) -> Iterator[Finding]:
@@ -80,9 +85,13 @@ def check_files(inventory: TableInventory) -> Iterator[Finding]:
 
 def _foreign_file(info: FileInfo) -> Finding:
     return Finding(
-        "stranger", Severity.INFO, info.path, "a file that is not part of the table",
-        "its name is not one that table writers use", "nothing reads or deletes it",
-    )  # fmt: skip
+        "stranger",
+        Severity.INFO,
+        info.path,
+        "a file that is not part of the table",
+        "its name is not one that table writers use",
+        "nothing reads or deletes it",
+    )
 
 
 def _base(
@@ -131,18 +140,29 @@ def _verify_base(inventory: TableInventory, info: FileInfo, name: BaseFileName) 
 
 def _orphan(info: FileInfo, why: str) -> Finding:
     return Finding(
-        "orphan", Severity.WARNING, info.path, "a data file that no instant names", why,
-        "repair moves it out of the table", RepairAction.QUARANTINE,
-    )  # fmt: skip
+        "orphan",
+        Severity.WARNING,
+        info.path,
+        "a data file that no instant names",
+        why,
+        "repair moves it out of the table",
+        RepairAction.QUARANTINE,
+    )
 
 
 def _torn(path: str, instant: str, what: str, why: str) -> Finding:
     return Finding(
-        "torn-data-file", Severity.ERROR, path, what, why,
+        "torn-data-file",
+        Severity.ERROR,
+        path,
+        what,
+        why,
         "restore the file from a copy of the table; repair with allow_loss rolls back the newest "
         "commit, or drops the rows that only this file contains",
-        RepairAction.QUARANTINE, loses=True, instant=instant,
-    )  # fmt: skip
+        RepairAction.QUARANTINE,
+        loses=True,
+        instant=instant,
+    )
 
 
 def _log(
@@ -180,11 +200,13 @@ def _log(
         yield _torn(info.path, name.instant, "a log block of a committed write is damaged", why)
     elif corrupt:
         yield Finding(
-            "torn-block", Severity.WARNING if recorded is not None else Severity.INFO, info.path,
+            "torn-block",
+            Severity.WARNING if recorded is not None else Severity.INFO,
+            info.path,
             "a log contains bytes that are not a block",
             "a writer failed while appending; readers skip them",
             "no action needed if a write failed at that time; compaction drops the bytes",
-        )  # fmt: skip
+        )
 
 
 def _is_of_shared_logs(inventory: TableInventory, info: FileInfo, name: LogFileName) -> bool:
@@ -215,14 +237,16 @@ def check_nan(inventory: TableInventory) -> Iterator[Finding]:
             continue  # check_files reports it
         if columns:
             yield Finding(
-                "hidden-nan", Severity.WARNING, path,
+                "hidden-nan",
+                Severity.WARNING,
+                path,
                 "statistics of a base file leave NaN out",
                 f"{', '.join(columns)} contain NaN, but the footer states bounds of numbers alone;"
                 " other engines that read the file skip rows with NaN",
                 "pyhudi returns all rows; table.cluster(sort_by=...), or an update of a row of the"
                 " file and a compaction, writes the file again",
                 instant=name.instant,
-            )  # fmt: skip
+            )
 
 
 def _recorded_sizes(inventory: TableInventory) -> dict[str, int]:
@@ -246,8 +270,12 @@ def check_present(inventory: TableInventory) -> Iterator[Finding]:
                 continue
             if not _is_inside(path):
                 continue  # check_paths reports it
-            yield _torn(path, instant.time, "a file that a commit wrote is missing",
-                        f"{instant.action.value} {instant.time} names it")  # fmt: skip
+            yield _torn(
+                path,
+                instant.time,
+                "a file that a commit wrote is missing",
+                f"{instant.action.value} {instant.time} names it",
+            )
 
 
 def check_paths(inventory: TableInventory) -> Iterator[Finding]:
@@ -257,11 +285,14 @@ def check_paths(inventory: TableInventory) -> Iterator[Finding]:
         paths |= set(commit.replaced or ())
         for path in sorted(p for p in paths if p and not _is_inside(p)):
             yield Finding(
-                "foreign-path", Severity.ERROR, inventory.log.path(instant),
-                "a commit names a path outside the table", f"it names {path!r}",
+                "foreign-path",
+                Severity.ERROR,
+                inventory.log.path(instant),
+                "a commit names a path outside the table",
+                f"it names {path!r}",
                 "nothing outside is read or deleted; do not trust the source of this table",
                 instant=instant.time,
-            )  # fmt: skip
+            )
 
 
 def _is_inside(path: str) -> bool:

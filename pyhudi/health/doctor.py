@@ -116,9 +116,12 @@ def _until_restored(finding: Finding, restore: str) -> Finding:
     if finding.repair is not RepairAction.METADATA or not finding.code.startswith("metadata"):
         return finding
     return replace(
-        finding, severity=Severity.INFO, why=f"the restore {restore} is not completed yet",
-        advice="no action needed: the restore brings the metadata table up to date", repair=None,
-    )  # fmt: skip
+        finding,
+        severity=Severity.INFO,
+        why=f"the restore {restore} is not completed yet",
+        advice="no action needed: the restore brings the metadata table up to date",
+        repair=None,
+    )
 
 
 def check_is_table(fs: FileSystem) -> None:
@@ -145,7 +148,10 @@ def _found(check: Check, inventory: TableInventory) -> list[Finding]:
 
 def _unexpected(inventory: TableInventory, broken: PyhudiError) -> Finding:
     return Finding(
-        "unreadable", Severity.ERROR, str(broken.facts.get("path") or inventory.fs.url),
-        "a file of the table cannot be read", broken.what,
+        "unreadable",
+        Severity.ERROR,
+        str(broken.facts.get("path") or inventory.fs.url),
+        "a file of the table cannot be read",
+        broken.what,
         broken.hint or "restore the file from a copy of the table",
-    )  # fmt: skip
+    )

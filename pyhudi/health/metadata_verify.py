@@ -159,18 +159,27 @@ def _instants(infos: Iterable[FileInfo]) -> set[InstantTime]:
 
 def _broken(path: str, what: str, why: str) -> Finding:
     return Finding(
-        "metadata", Severity.ERROR, path, what, why, "table.metadata.rebuild(), or repair",
+        "metadata",
+        Severity.ERROR,
+        path,
+        what,
+        why,
+        "table.metadata.rebuild(), or repair",
         RepairAction.METADATA,
-    )  # fmt: skip
+    )
 
 
 def _of_metadata(finding: Finding) -> Finding:
     """A finding of the metadata table's own files, as one of the table."""
     path = join(METADATA_TABLE, finding.path)
     return replace(
-        finding, code="metadata", path=path, advice="table.metadata.rebuild(), or repair",
-        repair=RepairAction.METADATA, loses=False,
-    )  # fmt: skip
+        finding,
+        code="metadata",
+        path=path,
+        advice="table.metadata.rebuild(), or repair",
+        repair=RepairAction.METADATA,
+        loses=False,
+    )
 
 
 # ---- files --------------------------------------------------------------------------------------
@@ -208,9 +217,14 @@ def _check_listing(inventory: TableInventory, metadata: MetadataTable) -> Iterat
 
 def _stale(path: str, what: str, why: str = "its partition `files` is not up to date") -> Finding:
     return Finding(
-        "metadata-files", Severity.ERROR, path, what, why, "table.metadata.rebuild(), or repair",
+        "metadata-files",
+        Severity.ERROR,
+        path,
+        what,
+        why,
+        "table.metadata.rebuild(), or repair",
         RepairAction.METADATA,
-    )  # fmt: skip
+    )
 
 
 # ---- column statistics, blooms -------------------------------------------------------------------
@@ -223,10 +237,17 @@ def _check_facts(inventory: TableInventory, metadata: MetadataTable) -> Iterator
     for path, (info, name) in inventory.data_files.items():
         if isinstance(name, BaseFileName) and inventory.visibility.sees(name.instant):
             stat = WriteStat(
-                partition=path.rpartition("/")[0], file_id=name.file_id, path=path,
-                previous_instant=None, write_count=0, delete_count=0, update_count=0,
-                insert_count=0, size_bytes=info.size_bytes, write_bytes=0,
-            )  # fmt: skip
+                partition=path.rpartition("/")[0],
+                file_id=name.file_id,
+                path=path,
+                previous_instant=None,
+                write_count=0,
+                delete_count=0,
+                update_count=0,
+                insert_count=0,
+                size_bytes=info.size_bytes,
+                write_bytes=0,
+            )
             try:
                 indexes.append(index_file(IndexedFile(inventory.fs, stat)))
             except (CorruptFileError, FileMissingError):
@@ -234,9 +255,14 @@ def _check_facts(inventory: TableInventory, metadata: MetadataTable) -> Iterator
     for wrong in wrong_facts(metadata, indexes):
         what = f"statistics of column {wrong.column}" if wrong.column else "a bloom filter"
         yield Finding(
-            "metadata-facts", Severity.ERROR, wrong.path, f"{what} contradict the file", wrong.why,
-            "table.metadata.rebuild(), or repair", RepairAction.METADATA,
-        )  # fmt: skip
+            "metadata-facts",
+            Severity.ERROR,
+            wrong.path,
+            f"{what} contradict the file",
+            wrong.why,
+            "table.metadata.rebuild(), or repair",
+            RepairAction.METADATA,
+        )
 
 
 # ---- record index -------------------------------------------------------------------------------
@@ -251,11 +277,14 @@ def _check_keys(
     for kind, count in found.faults.items():
         examples = "; ".join(str(dict(e)) for e in found.examples if e.get("fault") == kind)
         yield Finding(
-            "index-keys", Severity.ERROR, f"{METADATA_TABLE}/{RECORD_INDEX.path}",
+            "index-keys",
+            Severity.ERROR,
+            f"{METADATA_TABLE}/{RECORD_INDEX.path}",
             f"the record index is wrong for {count} keys: {kind}",
             examples or f"of {found.keys} keys of the table and {found.entries} of the index",
-            "table.index.repair(), table.metadata.rebuild(), or repair", RepairAction.METADATA,
-        )  # fmt: skip
+            "table.index.repair(), table.metadata.rebuild(), or repair",
+            RepairAction.METADATA,
+        )
 
 
 # ---- secondary indexes --------------------------------------------------------------------------
@@ -306,7 +335,11 @@ def _counted(
 
 def _secondary(path: str, what: str, why: str, severity: Severity) -> Finding:
     return Finding(
-        "secondary-keys", severity, path, f"the secondary index {what}", why,
+        "secondary-keys",
+        severity,
+        path,
+        f"the secondary index {what}",
+        why,
         "table.metadata.rebuild(), or repair",
         RepairAction.METADATA if severity is Severity.ERROR else None,
-    )  # fmt: skip
+    )

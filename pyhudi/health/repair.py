@@ -274,9 +274,12 @@ def _roll_back(fs: FileSystem, options: Options, engine: Engine) -> list[str]:
     try:
         config = finish_swap(fs, config)
         roll_back_failed(
-            fs, config, timeline_log(fs, config), engine=engine,
+            fs,
+            config,
+            timeline_log(fs, config),
+            engine=engine,
             heartbeats=options.write.concurrency.heartbeats,
-        )  # fmt: skip
+        )
     except DAMAGED as why:
         if not config.metadata_partitions and not isinstance(why, IndexNotReadyError):
             raise
@@ -305,9 +308,13 @@ def _roll_back_damaged(
         return _Undone()
     try:
         roll_back_newest(
-            inventory.fs, inventory.config, inventory.log, newest.time,
-            engine=engine, heartbeats=options.write.concurrency.heartbeats,
-        )  # fmt: skip
+            inventory.fs,
+            inventory.config,
+            inventory.log,
+            newest.time,
+            engine=engine,
+            heartbeats=options.write.concurrency.heartbeats,
+        )
     except (UserError, PyhudiError) as refused:
         note = f"commit {newest.time} could not be rolled back: {refused.what}"
         return _Undone(notes=(note,))
@@ -346,7 +353,8 @@ def _forget(inventory: TableInventory, path: str, when: str) -> None:
 
 def _write_metafile(inventory: TableInventory, path: str) -> None:
     partition = path[: -len(PARTITION_METAFILE)].rstrip("/")
-    times = [n.instant for p, (_, n) in inventory.data_files.items()
-             if p.rpartition("/")[0] == partition]  # fmt: skip
+    times = [
+        n.instant for p, (_, n) in inventory.data_files.items() if p.rpartition("/")[0] == partition
+    ]
     first = min(times, default=InstantTime("00000000000000"))
     inventory.fs.replace(path, partition_metafile(first, partition))

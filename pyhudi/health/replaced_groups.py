@@ -55,9 +55,16 @@ def _visible_again(group: FileGroupId, at: InstantTime, later: bool) -> Finding:
             "with allow_loss removes the group from the table; then upsert those rows"
         )
     return Finding(
-        "replaced-alive", Severity.ERROR, join(group.partition, group.file_id), what, why, advice,
-        RepairAction.REPLACE, loses=later, instant=at,
-    )  # fmt: skip
+        "replaced-alive",
+        Severity.ERROR,
+        join(group.partition, group.file_id),
+        what,
+        why,
+        advice,
+        RepairAction.REPLACE,
+        loses=later,
+        instant=at,
+    )
 
 
 def _replaced_by_archived(inventory: TableInventory) -> dict[FileGroupId, InstantTime]:
@@ -117,9 +124,14 @@ def take_out_again(
     inflight = log.start(requested)
     if "files" in state.config.metadata_partitions:
         metadata = begin_metadata(
-            fs, state.config, log, log.load(), inflight, engine=engine,
+            fs,
+            state.config,
+            log,
+            log.load(),
+            inflight,
+            engine=engine,
             compact_after=options.write.metadata_compact_after,
-        )  # fmt: skip
+        )
         metadata.finish((), ())
     content = CommitMetadata((), operation=_OPERATION, extra=state.stated(), replaced=replaced)
     check_lock(fs)

@@ -157,9 +157,11 @@ def _check_places(source: FileSystem, target: FileSystem) -> None:
     """Engines that walk the folders of a table would list the partitions of one inside it too."""
     if target.url.startswith(f"{source.url.rstrip('/')}/"):
         raise UserError(
-            "the folder of the copy is inside the table", path=source.url, target=target.url,
+            "the folder of the copy is inside the table",
+            path=source.url,
+            target=target.url,
             hint="choose a path outside the table",
-        )  # fmt: skip
+        )
 
 
 def _begun(
@@ -169,17 +171,20 @@ def _begun(
     if not target.exists(STATE):
         if any(not info.name.startswith(".pyhudi") for info in _entries(target)):
             raise UserError(
-                "the folder of the copy holds other files", path=target.url,
+                "the folder of the copy holds other files",
+                path=target.url,
                 hint="choose another path",
-            )  # fmt: skip
+            )
         return None
     facts = json.loads(target.read(STATE))
     if facts["source"] != source.url or (as_of is not None and str(as_of) != facts["as_of"]):
         raise UserError(
-            "a copy of another table or snapshot was begun here", path=target.url,
-            source=facts["source"], as_of=facts["as_of"],
+            "a copy of another table or snapshot was begun here",
+            path=target.url,
+            source=facts["source"],
+            as_of=facts["as_of"],
             hint="continue it with the same arguments, or delete the folder",
-        )  # fmt: skip
+        )
     return SnapshotInstant(facts["snapshot"], pending_of(facts))
 
 
@@ -196,9 +201,11 @@ def _check(state: TableState) -> None:
     kind = stored_index(state.config)
     if kind in _EXTERNAL:
         raise UnsupportedTableError(
-            "tables with this index are not copied", path=state.fs.url, index=kind.value,
+            "tables with this index are not copied",
+            path=state.fs.url,
+            index=kind.value,
             hint="create a table and write the rows to it",
-        )  # fmt: skip
+        )
     if not state.timeline.commits:
         raise UserError("the table has no commit to copy", path=state.fs.url)
 
@@ -262,9 +269,10 @@ def _check_archive(state: TableState, seen: Timeline) -> None:
     archived = state.archive.commit_instants
     if newest is None or (archived and max(i.time for i in archived) > newest.time):
         raise UserError(
-            "later commits than the snapshot are archived", path=state.fs.url,
+            "later commits than the snapshot are archived",
+            path=state.fs.url,
             hint="copy a later snapshot",
-        )  # fmt: skip
+        )
 
 
 def _archive_folder(state: TableState) -> str:
@@ -301,10 +309,15 @@ def _copied(
 ) -> CopyReport:
     parts = list(_parts(found, target))
     report = CopyReport(
-        found.fs.url, target.url, str(found.snapshot), len(parts), sum(p.size for p in parts),
-        instants=len(found.instants), dry_run=dry_run,
+        found.fs.url,
+        target.url,
+        str(found.snapshot),
+        len(parts),
+        sum(p.size for p in parts),
+        instants=len(found.instants),
+        dry_run=dry_run,
         notes=tuple(_notes(found, target)),
-    )  # fmt: skip
+    )
     if dry_run:
         return report
     facts = {
@@ -374,9 +387,10 @@ def _log_end(found: _Source, file: DataFile) -> int:
     first = foreign.index(True)
     if not all(foreign[first:]):
         raise UserError(
-            "a log has rows of a write that is not completed between others", path=file.path,
+            "a log has rows of a write that is not completed between others",
+            path=file.path,
             hint="run table.services.run(), which rolls it back, then compact and copy again",
-        )  # fmt: skip
+        )
     return blocks[first].offset
 
 
@@ -407,9 +421,11 @@ def _check_unwritten(found: _Source, target: FileSystem) -> None:
     others = [i for i in timeline.commits if i.time not in known]
     if others:
         raise UserError(
-            "the copy was written to before it was complete", path=target.url,
-            instant=others[0].time, hint="delete the folder and copy again",
-        )  # fmt: skip
+            "the copy was written to before it was complete",
+            path=target.url,
+            instant=others[0].time,
+            hint="delete the folder and copy again",
+        )
 
 
 def _write_timeline(found: _Source, target: FileSystem) -> None:
@@ -451,8 +467,9 @@ def _clean_others(found: _Source, target: FileSystem) -> None:
     assert newest is not None
     plan = CleanPlan(
         files=found.others,
-        retained_from=Instant(newest.time, newest.action, State.COMPLETED), newest=newest.time,
-    )  # fmt: skip
+        retained_from=Instant(newest.time, newest.action, State.COMPLETED),
+        newest=newest.time,
+    )
     own = timeline_log(target, found.state.config)  # the copy has no properties yet
     content = plan.to_avro(root=target.url.removeprefix("file://"))
     requested = own.request(Action.CLEAN, content)
@@ -469,7 +486,9 @@ def _finish(target: FileSystem, options: Options, engine: Engine) -> None:
     found = examine(target, quick=True, engine=engine)
     if found.problems:
         raise CorruptFileError(
-            "the copy has problems", path=target.url, problems=str(found.problems[0]),
+            "the copy has problems",
+            path=target.url,
+            problems=str(found.problems[0]),
             hint="run the command again; if it stays, run doctor on the source",
-        )  # fmt: skip
+        )
     target.delete([STATE])

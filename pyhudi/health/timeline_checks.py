@@ -89,11 +89,13 @@ def check_version_change(inventory: TableInventory) -> Iterator[Finding]:
     if record is None:
         return
     yield Finding(
-        "unfinished-version-change", Severity.WARNING, RECORD,
+        "unfinished-version-change",
+        Severity.WARNING,
+        RECORD,
         f"a change of the table {record} is running or was interrupted",
         "metadata partitions that it rebuilds at its end may be absent until then",
         f"run {record.verb}, which finishes it",
-    )  # fmt: skip
+    )
 
 
 def check_payload_class(inventory: TableInventory) -> Iterator[Finding]:
@@ -125,24 +127,32 @@ def check_stored_properties(inventory: TableInventory) -> Iterator[Finding]:
         name = str(refused.facts["property"])
         if name == SLASHES or name not in STORED:
             yield Finding(
-                "unsupported-property", Severity.INFO, PROPERTIES,
+                "unsupported-property",
+                Severity.INFO,
+                PROPERTIES,
                 f"{name}={refused.facts['found']}: the table is read only",
-                refused.what, refused.hint or "write it with Apache Hudi",
-            )  # fmt: skip
+                refused.what,
+                refused.hint or "write it with Apache Hudi",
+            )
     for name, value in without_effect(config):
         yield Finding(
-            "unused-property", Severity.INFO, PROPERTIES,
+            "unused-property",
+            Severity.INFO,
+            PROPERTIES,
             f"{name}={value} is an option of a writer, not a property of a table",
-            "pyhudi takes options from its caller only", "pass it as an option",
-        )  # fmt: skip
+            "pyhudi takes options from its caller only",
+            "pass it as an option",
+        )
     extractor = hints_at_slashes(config)
     if extractor:
         yield Finding(
-            "slash-partitions", Severity.INFO, PROPERTIES,
+            "slash-partitions",
+            Severity.INFO,
+            PROPERTIES,
             f"the extractor {extractor} is for dates that slashes separate in partition paths",
             f"{SLASHES} is not set: the values of the partition column are the paths as they are",
             f"set {SLASHES}=true in the file if the column contains dates with dashes",
-        )  # fmt: skip
+        )
 
 
 def sound_properties(fs: FileSystem) -> str | None:

@@ -162,10 +162,12 @@ def bucket_groups(
         if number is None or number >= rule.count:
             raise UserError(
                 "a file group of the table is not one of its buckets",
-                partition=group.partition, file_id=group.file_id, buckets=rule.count,
+                partition=group.partition,
+                file_id=group.file_id,
+                buckets=rule.count,
                 hint="set hoodie.bucket.index.num.buckets and hoodie.index.bucket.engine to the "
                 "table's values, or use another index",
-            )  # fmt: skip
+            )
         if (group.partition, number) in found:
             raise UserError(
                 "a bucket of the table has several file groups",

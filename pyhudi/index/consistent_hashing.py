@@ -128,9 +128,13 @@ def ring_of(data: bytes, path: str) -> Ring:
         record = json.loads(data)
         nodes = sorted((int(n["value"]), str(n["fileIdPrefix"])) for n in record["nodes"])
         ring = Ring(
-            str(record["partitionPath"]), str(record["instant"]), int(record["numBuckets"]),
-            int(record["seqNo"]), tuple(end for end, _ in nodes), tuple(name for _, name in nodes),
-        )  # fmt: skip
+            str(record["partitionPath"]),
+            str(record["instant"]),
+            int(record["numBuckets"]),
+            int(record["seqNo"]),
+            tuple(end for end, _ in nodes),
+            tuple(name for _, name in nodes),
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFileError("hashing metadata cannot be read", path=path) from error
     if not nodes or len(set(ring.ends)) < len(nodes) or not 0 <= ring.ends[0] <= ring.ends[-1]:

@@ -81,42 +81,51 @@ def _new_expression(state: TableState, request: ExpressionRequest) -> Expression
     version = state.config.layout.index_version
     if not version:
         raise UnsupportedTableError(
-            "tables of this version have no expression indexes", version=state.config.version,
+            "tables of this version have no expression indexes",
+            version=state.config.version,
             hint="upgrade the table to version 8 or 9",
-        )  # fmt: skip
+        )
     index = _requested(request, version)
     check_new(state, index.name)
     if state.config.is_merge_on_read and not index.is_ranged:
         raise UnsupportedTableError(
             "merge-on-read tables cannot have expression indexes of bloom filters",
-            column=request.column, hint="Apache Hudi 1.2.0 could not write logs to the table",
-        )  # fmt: skip
+            column=request.column,
+            hint="Apache Hudi 1.2.0 could not write logs to the table",
+        )
     _check_single(state, index)
     schema = state.schema()
     if request.column not in schema.names:
         raise UserError(
-            "the table has no such column", column=request.column,
+            "the table has no such column",
+            column=request.column,
             hint=columns_hint([request.column], schema.names),
-        )  # fmt: skip
+        )
     history = state.columns()
     if history is not None and request.column in history.moved:
         raise UnsupportedTableError(
-            "a renamed column cannot have an expression index", column=request.column,
+            "a renamed column cannot have an expression index",
+            column=request.column,
             hint="files have an older name of it",
-        )  # fmt: skip
+        )
     kind = schema.field(request.column).type
     if version < 2 and pt.is_temporal(kind) and index.is_ranged:
         raise UnsupportedTableError(
             "column statistics of a function of times cannot be created at this table version",
-            version=state.config.version, column=request.column, expression=request.function,
+            version=state.config.version,
+            column=request.column,
+            expression=request.function,
             hint="Apache Hudi 1.2.0 fails on filters with them; upgrade the table to version 9",
-        )  # fmt: skip
+        )
     if not index.accepts(kind):
         raise SchemaError(
-            "a column of this type cannot have the expression index", column=request.column,
-            type=str(kind), expression=request.function, using=request.using,
+            "a column of this type cannot have the expression index",
+            column=request.column,
+            type=str(kind),
+            expression=request.function,
+            using=request.using,
             hint="docs/metadata_indexes.md lists the types of each function",
-        )  # fmt: skip
+        )
     return index
 
 
@@ -128,9 +137,10 @@ def _check_single(state: TableState, index: ExpressionIndex) -> None:
         if other.column == index.column and len(functions) == 2 and functions <= _ONE_ARGUMENT:
             raise UserError(
                 "the column has an expression index of another function of one argument",
-                column=index.column, index=other.name,
+                column=index.column,
+                index=other.name,
                 hint="Apache Hudi 1.2.0 confuses them; drop that index first",
-            )  # fmt: skip
+            )
 
 
 def _requested(request: ExpressionRequest, version: int) -> ExpressionIndex:
@@ -141,9 +151,10 @@ def _requested(request: ExpressionRequest, version: int) -> ExpressionIndex:
         )
     if request.function not in FUNCTIONS:
         raise UserError(
-            "no expression index of this function can be created", expression=request.function,
+            "no expression index of this function can be created",
+            expression=request.function,
             hint=", ".join(FUNCTIONS),
-        )  # fmt: skip
+        )
     default = re.sub(r"\W", "_", f"{request.function}_{request.column}")
     name = (request.name or default).removeprefix(EXPRESSION_PREFIX)
     if not _NAME.fullmatch(name):

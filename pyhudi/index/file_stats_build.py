@@ -46,9 +46,12 @@ class StatsRequest:
         indexed = self._indexed(state)
         check_quiet(state.timeline, state.log)
         _, entries = build_facts(
-            state.fs, self._defined(state), state.log,
-            group_counts={self.partition: self.group_count}, engine=engine,
-        )  # fmt: skip
+            state.fs,
+            self._defined(state),
+            state.log,
+            group_counts={self.partition: self.group_count},
+            engine=engine,
+        )
         return self._result(state, indexed, entries=entries, dry_run=False)
 
     @property
@@ -71,8 +74,10 @@ class StatsRequest:
         if self.columns and not config.layout.index_version:
             raise UnsupportedTableError(
                 "column statistics of tables of this version have every column of a primitive type",
-                version=config.version, columns=",".join(self.columns), hint="name no columns",
-            )  # fmt: skip
+                version=config.version,
+                columns=",".join(self.columns),
+                hint="name no columns",
+            )
 
     def _defined(self, state: TableState) -> TableConfig:
         """The properties once the definition is stored; one without a listed partition describes
@@ -88,9 +93,13 @@ class StatsRequest:
         newest = state.config.layout.index_version or 1
         version = 1 if self.partition == BLOOM_FILTERS else newest
         return IndexCreation(
-            self.partition.path, ",".join(columns), f"V{version}", self.group_count, entries,
+            self.partition.path,
+            ",".join(columns),
+            f"V{version}",
+            self.group_count,
+            entries,
             dry_run=dry_run,
-        )  # fmt: skip
+        )
 
 
 def _check_partition_stats(config: TableConfig) -> None:

@@ -30,9 +30,11 @@ class RecordFinder:
         partition, file_id = answer.column("partition_path"), answer.column("file_id")
         at = np.flatnonzero(found)
         homes, groups = pair_groups(
-            indices(partition)[at], partition.dictionary.to_pylist(),
-            indices(file_id)[at], file_id.dictionary.to_pylist(),
-        )  # fmt: skip
+            indices(partition)[at],
+            partition.dictionary.to_pylist(),
+            indices(file_id)[at],
+            file_id.dictionary.to_pylist(),
+        )
         return Located(at, homes, groups, cost=LookupCost.sum(costs))
 
 

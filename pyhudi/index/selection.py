@@ -84,8 +84,10 @@ def choose_index(fs: FileSystem, config: TableConfig, options: WriteOptions) -> 
             raise OptionError(
                 "option conflicts with the index that assigns the table's file groups",
                 option=INDEX_TYPE,
-                value=kind.option, table=stored.option, hint=f"leave {INDEX_TYPE} out",
-            )  # fmt: skip
+                value=kind.option,
+                table=stored.option,
+                hint=f"leave {INDEX_TYPE} out",
+            )
     elif stored is not None:
         kind, why = stored, "stored in the table's properties"
     elif listed is not None:
@@ -119,10 +121,12 @@ def _check_record_index(kind: IndexKind, listed: IndexKind | None) -> None:
     moves = kind.is_global and listed is not None and listed.traits.by_partition
     if listed is not None and (other or moves):
         raise OptionError(
-            "option conflicts with the kind of the table's record index", option=INDEX_TYPE,
-            value=kind.option, table=listed.option,
+            "option conflicts with the kind of the table's record index",
+            option=INDEX_TYPE,
+            value=kind.option,
+            table=listed.option,
             hint="leave it out, or convert the index with table.index.rebuild() and the option",
-        )  # fmt: skip
+        )
 
 
 def _makes_groups(*kinds: IndexKind) -> bool:
@@ -139,9 +143,11 @@ def store_kinds(choice: IndexChoice, options: WriteOptions) -> tuple[IndexKind, 
     shadow = options.shadow
     if shadow is not None and (shadow is choice.kind or not _compares(shadow, choice.kind)):
         raise OptionError(
-            "the shadow index must be a different index that looks up keys", option=INDEX_SHADOW,
-            value=shadow.option, index=choice.kind.option,
-        )  # fmt: skip
+            "the shadow index must be a different index that looks up keys",
+            option=INDEX_SHADOW,
+            value=shadow.option,
+            index=choice.kind.option,
+        )
     return tuple(kind for kind in (choice.kind, shadow) if kind is not None and kind.is_store)
 
 
@@ -213,15 +219,20 @@ def bucket_rule(config: TableConfig, rules: IndexRules) -> BucketRule:
     fields = rules.bucket_fields or stated or config.record_key_fields
     if stored and (count, fields) != (int(stored), stated or config.record_key_fields):
         raise OptionError(
-            "the table's buckets cannot be changed", option=BUCKET_COUNT, value=count, table=stored,
+            "the table's buckets cannot be changed",
+            option=BUCKET_COUNT,
+            value=count,
+            table=stored,
             fields=",".join(fields),
-        )  # fmt: skip
+        )
     strange = [name for name in fields if name not in config.record_key_fields]
     if strange:
         raise OptionError(
-            "hash fields must be record key fields", option=BUCKET_FIELDS,
-            value=",".join(strange), record_key=",".join(config.record_key_fields),
-        )  # fmt: skip
+            "hash fields must be record key fields",
+            option=BUCKET_FIELDS,
+            value=",".join(strange),
+            record_key=",".join(config.record_key_fields),
+        )
     return BucketRule(count, fields, engine is BucketEngine.CONSISTENT_HASHING)
 
 
@@ -230,14 +241,19 @@ def _engine(config: TableConfig, rules: IndexRules) -> BucketEngine:
     engine = rules.bucket_engine or BucketEngine(stored or "SIMPLE")
     if stored and engine.value != stored:
         raise OptionError(
-            "option conflicts with the table's bucket engine", option=BUCKET_ENGINE,
-            value=engine.value, table=stored, hint=f"leave {BUCKET_ENGINE} out",
-        )  # fmt: skip
+            "option conflicts with the table's bucket engine",
+            option=BUCKET_ENGINE,
+            value=engine.value,
+            table=stored,
+            hint=f"leave {BUCKET_ENGINE} out",
+        )
     if engine is BucketEngine.CONSISTENT_HASHING and not config.is_merge_on_read:
         raise OptionError(
             "consistent hashing requires a merge-on-read table, as in Apache Hudi",
-            option=BUCKET_ENGINE, value=engine.value, hint="use SIMPLE, or a merge-on-read table",
-        )  # fmt: skip
+            option=BUCKET_ENGINE,
+            value=engine.value,
+            hint="use SIMPLE, or a merge-on-read table",
+        )
     return engine
 
 

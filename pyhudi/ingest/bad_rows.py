@@ -92,9 +92,12 @@ class ErrorTable:
             pass
         try:
             return create_table(
-                self.path, ERROR_ROWS, record_key=["target", "position"],
-                storage_options=self.storage_options, other_files=True,
-            )  # fmt: skip
+                self.path,
+                ERROR_ROWS,
+                record_key=["target", "position"],
+                storage_options=self.storage_options,
+                other_files=True,
+            )
         except UserError:
             return open_table(self.path, storage_options=self.storage_options)
 
@@ -287,10 +290,14 @@ class BadRowCheck:
     def _fail(self, what: str) -> None:
         shown = pa.concat_tables(self._rejected).slice(0, _SHOWN).to_pylist()
         failure = BadRowsError(
-            what, table=self.target, bad_rows=self.count, good_rows=self._good,
-            positions=", ".join(row["position"] for row in shown), reason=shown[0]["reason"],
+            what,
+            table=self.target,
+            bad_rows=self.count,
+            good_rows=self._good,
+            positions=", ".join(row["position"] for row in shown),
+            reason=shown[0]["reason"],
             hint='correct the source, or ingest with bad_rows="skip" or an ErrorTable',
-        )  # fmt: skip
+        )
         self.failure = failure
         raise failure
 

@@ -50,9 +50,11 @@ class ConcurrentServices:
         if min(*counts, self.clustering_commits or 1) < 1 or self.interval_seconds < 0:
             raise OptionError(
                 "limits of concurrent services must be at least 1, and the interval at least 0",
-                pending_compactions_max=counts[0], pending_clusterings_max=counts[1],
-                clustering_commits=self.clustering_commits, interval=self.interval_seconds,
-            )  # fmt: skip
+                pending_compactions_max=counts[0],
+                pending_clusterings_max=counts[1],
+                clustering_commits=self.clustering_commits,
+                interval=self.interval_seconds,
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,12 @@ class HealthServer:
             self._server = ThreadingHTTPServer((address, port), _handler(self))
         except OSError as refused:
             raise UserError(
-                "the health server cannot listen", address=address, port=port,
-                why=refused.strerror, hint="choose another port, or 0 for any",
-            ) from None  # fmt: skip
+                "the health server cannot listen",
+                address=address,
+                port=port,
+                why=refused.strerror,
+                hint="choose another port, or 0 for any",
+            ) from None
         self._server.daemon_threads = True
         self.port: int = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

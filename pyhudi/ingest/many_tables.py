@@ -64,9 +64,11 @@ def read_tables(path: str) -> list[TableIngest]:
     defaults, tables = content.pop("defaults", {}), content.pop("tables", {})
     if content or not isinstance(tables, dict) or not tables or not isinstance(defaults, dict):
         raise OptionError(
-            "not a file of tables", path=path, unknown=", ".join(content) or None,
+            "not a file of tables",
+            path=path,
+            unknown=", ".join(content) or None,
             hint="it has [defaults] and [tables.NAME]",
-        )  # fmt: skip
+        )
     folder = Path(path).parent
     return [_table(name, defaults, own, folder) for name, own in tables.items()]
 
@@ -79,9 +81,11 @@ def _table(name: str, defaults: Mapping[str, Any], own: Any, folder: Path) -> Ta
     unknown = sorted(set(flags) - _SETTINGS - {"props", *_RUN})
     if unknown:
         raise OptionError(
-            "unknown name in the file of tables", table=name, name=unknown[0],
+            "unknown name in the file of tables",
+            table=name,
+            name=unknown[0],
             hint="names are the flags of `pyhudi ingest run`",
-        )  # fmt: skip
+        )
     properties: dict[str, str] = {}
     for section in (defaults, own):
         if "props" in section:
@@ -122,9 +126,11 @@ def _check_types(table: str, flags: Mapping[str, Any], run: Mapping[str, Any]) -
             is_fine = isinstance(value, dict if name == "storage" else str)
         if not is_fine:
             raise OptionError(
-                "a value of the file of tables has the wrong type", table=table, name=name,
+                "a value of the file of tables has the wrong type",
+                table=table,
+                name=name,
                 value=value,
-            )  # fmt: skip
+            )
 
 
 def _text(value: object) -> str:

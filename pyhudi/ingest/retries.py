@@ -24,8 +24,10 @@ class Retries:
         if (self.count or 0) < 0 or not 0 < self.first_seconds <= self.max_seconds:
             raise OptionError(
                 "retries have a count of at least 0 and pauses above 0 seconds",
-                count=self.count, first_seconds=self.first_seconds, max_seconds=self.max_seconds,
-            )  # fmt: skip
+                count=self.count,
+                first_seconds=self.first_seconds,
+                max_seconds=self.max_seconds,
+            )
 
     def allows(self, attempt: int) -> bool:
         """Whether the attempt with this number, from 1, may be repeated."""

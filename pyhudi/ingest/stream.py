@@ -189,9 +189,13 @@ class Stream:
                 rows = transform(rows)
             config = self.table.config
             fit = TableFit(
-                schema, config.record_key_fields, config.ordering_fields, config.partition_fields,
-                self.table.schema_rules(), self.table.row_test,
-            )  # fmt: skip
+                schema,
+                config.record_key_fields,
+                config.ordering_fields,
+                config.partition_fields,
+                self.table.schema_rules(),
+                self.table.row_test,
+            )
             report = self.table.ingest(
                 check.fitted(rows, fit),
                 checkpoint=batch.checkpoint if self.saves_checkpoint else None,

@@ -223,8 +223,10 @@ def _with_slashes(text: str, name: str) -> str:
     if "/" in text:
         raise UserError(
             "a partition value has a slash, which readers of this table take for a dash",
-            column=name, value=text, hint="pass dates as 2026-11-21",
-        )  # fmt: skip
+            column=name,
+            value=text,
+            hint="pass dates as 2026-11-21",
+        )
     return text.replace("-", "/")
 
 
@@ -234,9 +236,11 @@ def _check_path(path: str, name: str, value: str) -> None:
     if unsafe or "\\" in path or "\0" in path:
         encodes = "set hoodie.datasource.write.partitionpath.urlencode when creating the table, or "
         raise UserError(
-            "a partition value results in an unsafe path", column=name, value=value,
+            "a partition value results in an unsafe path",
+            column=name,
+            value=value,
             hint=f"{encodes if url_encode(value) != value else ''}change the value",
-        )  # fmt: skip
+        )
 
 
 def _joined(left: Any, right: Any) -> Any:

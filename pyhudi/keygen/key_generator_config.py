@@ -62,10 +62,15 @@ def key_rule(
     if is_encoding_open(config):
         composite = not bare
     return KeyRule(
-        fields, partitions, composite, config.hive_style, config.url_encoded,
+        fields,
+        partitions,
+        composite,
+        config.hive_style,
+        config.url_encoded,
         config.has_slashes and can_have_slashes(config),
-        times=_times(kind, partitions, config, options), functions=functions or PythonKeys(),
-    )  # fmt: skip
+        times=_times(kind, partitions, config, options),
+        functions=functions or PythonKeys(),
+    )
 
 
 def is_encoding_open(config: TableConfig) -> bool:
@@ -151,8 +156,10 @@ def _settings(properties: Mapping[str, str], options: Options) -> TimestampSetti
         if value is not None and configured[field] not in (None, value):
             raise OptionError(
                 "option conflicts with the table's configuration",
-                option=_TIMEBASED + _NAMES[field], value=value, table=configured[field],
-            )  # fmt: skip
+                option=_TIMEBASED + _NAMES[field],
+                value=value,
+                table=configured[field],
+            )
     return TimestampSettings(
         **{f: configured[f] if value is None else value for f, value in passed.items()}
     )

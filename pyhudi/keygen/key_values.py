@@ -91,9 +91,13 @@ def _is_table(keys: Any) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(
-        pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind)
-        or pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_binary_view(kind)
-    )  # fmt: skip
+        pt.is_string(kind)
+        or pt.is_large_string(kind)
+        or pt.is_string_view(kind)
+        or pt.is_binary(kind)
+        or pt.is_large_binary(kind)
+        or pt.is_binary_view(kind)
+    )
 
 
 def _stored(column: pa.Array) -> pa.Array:

@@ -40,10 +40,15 @@ class TimestampPartition:
         """The settings of the timestamp key generator, without the column."""
         texts = [self.input] if isinstance(self.input, str) else list(self.input or ())
         return TimestampSettings(
-            self.type.upper(), ",".join(texts) or None, ",", self.output,
-            self.scalar_unit and self.scalar_unit.upper(), self.timezone, self.input_timezone,
+            self.type.upper(),
+            ",".join(texts) or None,
+            ",",
+            self.output,
+            self.scalar_unit and self.scalar_unit.upper(),
+            self.timezone,
+            self.input_timezone,
             self.output_timezone,
-        )  # fmt: skip
+        )
 
 
 PartitionBy = str | TimestampPartition | PythonKeys | Sequence[str | TimestampPartition] | None
@@ -148,6 +153,8 @@ def _check(
     if problem:
         raise OptionError(
             f"the {kind.value.lower()} key generator does not support the columns: {problem}",
-            option=_KIND, value=kind.value, record_key=",".join(keys),
+            option=_KIND,
+            value=kind.value,
+            record_key=",".join(keys),
             partition_by=",".join(partitions),
-        )  # fmt: skip
+        )

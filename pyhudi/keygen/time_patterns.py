@@ -138,9 +138,14 @@ def _local_time(fields: dict[str, str]) -> datetime:
         hour = int(fields.get("h") or fields["K"]) % 12
         hour += 12 if fields.get("a", "").upper() == "PM" else 0
     local = datetime(
-        year, month, int(fields.get("d", "1")), hour, int(fields.get("m", "0")),
-        int(fields.get("s", "0")), int(fields.get("S", "0")[:6].ljust(6, "0")),
-    )  # fmt: skip
+        year,
+        month,
+        int(fields.get("d", "1")),
+        hour,
+        int(fields.get("m", "0")),
+        int(fields.get("s", "0")),
+        int(fields.get("S", "0")[:6].ljust(6, "0")),
+    )
     if "D" in fields:
         return local.replace(month=1, day=1) + timedelta(int(fields["D"]) - 1)
     return local
@@ -212,9 +217,11 @@ def zone_of_name(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise OptionError(
-            "unknown time zone", option="hoodie.keygen.timebased.timezone", value=name,
+            "unknown time zone",
+            option="hoodie.keygen.timebased.timezone",
+            value=name,
             hint="use a name such as Europe/Berlin, or GMT+02:00",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _bad(pattern: str, why: str) -> OptionError:

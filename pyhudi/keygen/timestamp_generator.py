@@ -33,8 +33,11 @@ from pyhudi.options import TimestampSettings
 _TYPE: Final = "hoodie.keygen.timebased.timestamp.type"
 _INPUT: Final = "hoodie.keygen.timebased.input.dateformat"
 _OUTPUT: Final = "hoodie.keygen.timebased.output.dateformat"
-_UNITS: Final = {"EPOCHMILLISECONDS": "MILLISECONDS", "EPOCHMICROSECONDS": "MICROSECONDS",
-                 "UNIX_TIMESTAMP": "SECONDS"}  # fmt: skip
+_UNITS: Final = {
+    "EPOCHMILLISECONDS": "MILLISECONDS",
+    "EPOCHMICROSECONDS": "MICROSECONDS",
+    "UNIX_TIMESTAMP": "SECONDS",
+}
 _TEXTS: Final = ("DATE_STRING", "MIXED")
 _NANOS: Final = {"NANOSECONDS": 1, "MICROSECONDS": 10**3, "MILLISECONDS": 10**6,
                  "SECONDS": 10**9, "MINUTES": 60 * 10**9, "HOURS": 3600 * 10**9,
@@ -106,9 +109,11 @@ def time_texts(
         millis = _millis(_whole(column, name), name, unit=rule.unit, first_row=first_row)
         return _of_millis(millis, rule)
     raise SchemaError(
-        "the timestamp key generator does not support the column", column=name, type=str(kind),
+        "the timestamp key generator does not support the column",
+        column=name,
+        type=str(kind),
         hint="DATE_STRING and MIXED are for strings, the other types for numbers",
-    )  # fmt: skip
+    )
 
 
 def _whole(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -124,9 +129,11 @@ def _whole(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return pc.fill_null(column.cast(pa.int64()), 1)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaError(
-            "the timestamp key generator does not support the column", column=name,
-            type=str(kind), why=str(error),
-        ) from None  # fmt: skip
+            "the timestamp key generator does not support the column",
+            column=name,
+            type=str(kind),
+            why=str(error),
+        ) from None
 
 
 def _millis(
@@ -146,9 +153,12 @@ def _millis(
     if bad.any():
         row = int(np.argmax(bad))
         raise UserError(
-            "a time is outside the years 1 to 9999", column=name, row=first_row + row,
-            value=int(raw[row]), hint=f"check that {_TYPE} is the column's unit",
-        )  # fmt: skip
+            "a time is outside the years 1 to 9999",
+            column=name,
+            row=first_row + row,
+            value=int(raw[row]),
+            hint=f"check that {_TYPE} is the column's unit",
+        )
     return np.asarray(millis, np.int64)
 
 
@@ -192,10 +202,12 @@ def _of_texts(
         text = _formatted(value, rule)
         if text is None:
             raise UserError(
-                "a value does not match any input format", column=name,
-                row=first_row + pc.index(column, value).as_py(), value=value,
+                "a value does not match any input format",
+                column=name,
+                row=first_row + pc.index(column, value).as_py(),
+                value=value,
                 formats=", ".join(rule.input_formats),
-            )  # fmt: skip
+            )
         texts.append(text)
     indices = pc.fill_null(encoded.indices, len(texts) - 1)
     return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))

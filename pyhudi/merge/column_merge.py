@@ -130,14 +130,18 @@ def _by_function(old: pa.Table, new: pa.Table, rules: MergeRules) -> pa.Table:
         )
     if merged.num_rows != incoming.num_rows:
         raise UserError(
-            "a merge function must return one row for each input row", function=name,
-            given=incoming.num_rows, found=merged.num_rows,
-        )  # fmt: skip
+            "a merge function must return one row for each input row",
+            function=name,
+            given=incoming.num_rows,
+            found=merged.num_rows,
+        )
     if not merged.schema.equals(incoming.schema):
         raise SchemaError(
-            "a merge function must return the schema of its input", function=name,
-            expected=str(incoming.schema), found=str(merged.schema),
-        )  # fmt: skip
+            "a merge function must return the schema of its input",
+            function=name,
+            expected=str(incoming.schema),
+            found=str(merged.schema),
+        )
     columns = [
         merged.column(name) if name in names else new.column(name) for name in new.column_names
     ]

@@ -163,9 +163,16 @@ class _Folding:
         self.live, self.live_key = rows, key
 
     def _reorder(
-        self, key: Longs, mine: Ranked, theirs: Ranked,
-        merged: Mask, fresh: Mask, *, buried: Mask, loses: Mask,
-    ) -> None:  # fmt: skip
+        self,
+        key: Longs,
+        mine: Ranked,
+        theirs: Ranked,
+        merged: Mask,
+        fresh: Mask,
+        *,
+        buried: Mask,
+        loses: Mask,
+    ) -> None:
         """Update the ordering values of the states after a round."""
         takes = fresh | (merged & ~loses)
         if self.rules.keeps is Keeps.NULLS:  # a null was replaced by the stored ordering value

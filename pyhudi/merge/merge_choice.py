@@ -86,9 +86,10 @@ def merge_choice(
     absent = [column for column in fixed if column not in columns]
     if absent:
         raise SchemaError(
-            "an ordering column of the payload class is not in the schema", payload=request.name,
+            "an ordering column of the payload class is not in the schema",
+            payload=request.name,
             columns=", ".join(absent),
-        )  # fmt: skip
+        )
     mark = request.form.mark if version >= 9 else None
     properties = {
         **_mode_properties(request),
@@ -130,30 +131,39 @@ def _request(table: TableOptions, ordering: tuple[str, ...], version: int) -> _R
         mode = mode or (MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME)
         if mode is MergeMode.EVENT_TIME and not ordering:
             raise OptionError(
-                "event-time merging requires an ordering column", option=MERGE_MODE,
-                value=mode.value, hint="pass ordering='column'",
-            )  # fmt: skip
+                "event-time merging requires an ordering column",
+                option=MERGE_MODE,
+                value=mode.value,
+                hint="pass ordering='column'",
+            )
         if mode is MergeMode.CUSTOM:
             raise OptionError(
                 "a custom merge mode requires a payload class or a merge function",
-                option=MERGE_MODE, value=mode.value,
+                option=MERGE_MODE,
+                value=mode.value,
                 hint="pass a payload class, or a Python function as merge=",
-            )  # fmt: skip
+            )
         name = next(name for name, payload in PAYLOADS.items() if payload.mode is mode)
         return _Request(version, name, PAYLOADS[name], _form(PAYLOADS[name], version), False)
     name = table.payload_class.rsplit(".", 1)[-1]
     payload = PAYLOADS.get(name)
     if payload is None:
         raise OptionError(
-            "unsupported payload class", option="hoodie.datasource.write.payload.class",
-            value=table.payload_class, hint="use one of " + ", ".join(PAYLOADS),
-        )  # fmt: skip
+            "unsupported payload class",
+            option="hoodie.datasource.write.payload.class",
+            value=table.payload_class,
+            hint="use one of " + ", ".join(PAYLOADS),
+        )
     form = _form(payload, version)
     if mode is not None and mode is not form.mode:
         raise OptionError(
-            "the merge mode and the payload class contradict each other", option=MERGE_MODE,
-            value=mode.value, payload=name, mode_of_payload=form.mode.value, version=version,
-        )  # fmt: skip
+            "the merge mode and the payload class contradict each other",
+            option=MERGE_MODE,
+            value=mode.value,
+            payload=name,
+            mode_of_payload=form.mode.value,
+            version=version,
+        )
     return _Request(version, name, payload, form, True)
 
 
@@ -165,15 +175,19 @@ def _stated_mode(table: TableOptions, version: int) -> MergeMode | None:
     by_strategy = STRATEGIES.get(strategy)
     if by_strategy is None:
         raise OptionError(
-            "unsupported merge strategy", option=STRATEGY, value=strategy,
+            "unsupported merge strategy",
+            option=STRATEGY,
+            value=strategy,
             hint="for custom merging pass a Python function as merge=",
-        )  # fmt: skip
+        )
     loose = (None, MergeMode.CUSTOM) if version < 8 else (None,)
     if mode not in (*loose, by_strategy):
         raise OptionError(
-            "the merge mode and the merge strategy contradict each other", option=MERGE_MODE,
-            value=table.merge_mode, strategy=strategy,
-        )  # fmt: skip
+            "the merge mode and the merge strategy contradict each other",
+            option=MERGE_MODE,
+            value=table.merge_mode,
+            strategy=strategy,
+        )
     return by_strategy
 
 
@@ -183,9 +197,11 @@ def _fixed_ordering(request: _Request, ordering: tuple[str, ...]) -> tuple[str, 
     if request.version >= 9 and fixed and ordering not in ((), fixed):
         raise OptionError(
             "the ordering columns and the payload class contradict each other",
-            option="hoodie.table.ordering.fields", value=",".join(ordering), payload=request.name,
+            option="hoodie.table.ordering.fields",
+            value=",".join(ordering),
+            payload=request.name,
             hint=f"leave ordering out: the class orders by {','.join(fixed)}",
-        )  # fmt: skip
+        )
     return fixed
 
 
@@ -195,15 +211,19 @@ def _partial_properties(table: TableOptions, request: _Request) -> dict[str, str
     mode = request.form.partial or stated
     if stated is not None and request.version < 9:
         raise OptionError(
-            "only tables of version 9 have a partial update mode", option=PARTIAL_MODE,
-            value=stated.value, version=request.version,
+            "only tables of version 9 have a partial update mode",
+            option=PARTIAL_MODE,
+            value=stated.value,
+            version=request.version,
             hint="use the payload class PartialUpdateAvroPayload",
-        )  # fmt: skip
+        )
     if stated is not None and (mode is not stated or request.form.mode is MergeMode.CUSTOM):
         raise OptionError(
             "the partial update mode and the payload class contradict each other",
-            option=PARTIAL_MODE, value=stated.value, payload=request.name,
-        )  # fmt: skip
+            option=PARTIAL_MODE,
+            value=stated.value,
+            payload=request.name,
+        )
     if mode is None:
         return {}
     marker = {PROPERTY + UNAVAILABLE_VALUE: UNAVAILABLE_TEXT}
@@ -214,16 +234,19 @@ def _by_function(
     table: TableOptions, function: Callable[..., Any], ordering: tuple[str, ...]
 ) -> dict[str, str]:
     stated = (
-        table.payload_class or table.merge_strategy or table.partial_update
+        table.payload_class
+        or table.merge_strategy
+        or table.partial_update
         or (table.merge_mode if table.merge_mode != MergeMode.CUSTOM.value else None)
-    )  # fmt: skip
+    )
     if stated:
         raise OptionError("merge= and another merge rule contradict each other", value=stated)
     if ordering:
         raise OptionError(
-            "a merge function compares the rows itself", ordering=", ".join(ordering),
+            "a merge function compares the rows itself",
+            ordering=", ".join(ordering),
             hint="leave ordering= out",
-        )  # fmt: skip
+        )
     name = function_name(function)
     return {
         MERGE_MODE: MergeMode.CUSTOM.value,
@@ -240,17 +263,19 @@ def _delete_properties(
     if (field is None) != (marker is None):
         raise OptionError(
             "a delete field and its marker must be given together",
-            option=DELETE_FIELD if field else DELETE_MARKER, value=field or marker,
-        )  # fmt: skip
+            option=DELETE_FIELD if field else DELETE_MARKER,
+            value=field or marker,
+        )
     if field is not None and field not in columns:
         raise SchemaError("the delete field is not in the schema", column=field)
     if fixed is not None:
         if field is not None and (field, marker) != (fixed.column, fixed.value):
             raise OptionError(
                 "the delete field and the payload class contradict each other",
-                option=DELETE_FIELD, value=f"{field}={marker}",
+                option=DELETE_FIELD,
+                value=f"{field}={marker}",
                 hint=f"the class deletes rows with {fixed.column}={fixed.value}",
-            )  # fmt: skip
+            )
         field, marker = fixed.column, fixed.value
     if field is None or marker is None:
         return {}

@@ -205,9 +205,13 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
         return False
     plan = compaction_plan(chosen).to_avro()
     requested = request_own(
-        table.log, Action.COMPACTION, plan,
-        follows=newest, suffix=COMPACTION_SUFFIX, data=table.data,
-    )  # fmt: skip
+        table.log,
+        Action.COMPACTION,
+        plan,
+        follows=newest,
+        suffix=COMPACTION_SUFFIX,
+        data=table.data,
+    )
     _compact(table, requested, engine)
     return True
 

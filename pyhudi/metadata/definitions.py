@@ -173,10 +173,12 @@ def definitions_path(config: TableConfig) -> str:
         return checked_file(path)
     except UserError as outside:
         raise CorruptFileError(
-            "the properties name index definitions outside the table", path=PROPERTIES,
-            property=LOCATION, value=path,
+            "the properties name index definitions outside the table",
+            path=PROPERTIES,
+            property=LOCATION,
+            value=path,
             hint=f"remove the property, then run {_REBUILD}",
-        ) from outside  # fmt: skip
+        ) from outside
 
 
 def read_definitions(fs: FileSystem, config: TableConfig) -> dict[str, dict[str, Any]]:

@@ -412,9 +412,11 @@ class MetadataTable:
 
 def _expired(fs: FileSystem, time: InstantTime) -> SnapshotExpiredError:
     return SnapshotExpiredError(
-        "the record index is not available as of that time", path=fs.url, as_of=time,
+        "the record index is not available as of that time",
+        path=fs.url,
+        as_of=time,
         hint="its older files have been cleaned, or it was created later",
-    )  # fmt: skip
+    )
 
 
 class MetadataListing:

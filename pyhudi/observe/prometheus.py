@@ -55,9 +55,12 @@ class PrometheusEndpoint:
             )
         except OSError as refused:
             raise UserError(
-                "the metrics endpoint cannot listen", port=port, address=address,
-                why=refused.strerror, hint="choose another port, or 0 for any",
-            ) from None  # fmt: skip
+                "the metrics endpoint cannot listen",
+                port=port,
+                address=address,
+                why=refused.strerror,
+                hint="choose another port, or 0 for any",
+            ) from None
         self.port: int = self._server.server_port
         add_receiver(self._receive)
 

@@ -116,9 +116,14 @@ def _stats(commit: CommitMetadata) -> list[dict[str, Any]]:
 def _post(options: CallbackOptions, message: dict[str, Any]) -> None:
     assert options.url is not None
     request = urllib.request.Request(
-        options.url, json.dumps(message).encode(), method="POST",
-        headers={"Content-Type": "application/json", "HUDI-CALLBACK-API-KEY": options.api_key,
-                 **dict(options.headers)},
-    )  # fmt: skip
+        options.url,
+        json.dumps(message).encode(),
+        method="POST",
+        headers={
+            "Content-Type": "application/json",
+            "HUDI-CALLBACK-API-KEY": options.api_key,
+            **dict(options.headers),
+        },
+    )
     with urllib.request.urlopen(request, timeout=options.timeout_seconds) as answer:
         answer.read(1 << 16)

@@ -135,6 +135,10 @@ def _add_file(entry: FileInfo, found: _Contents) -> bool:
 def _report(name: str, found: _Contents, *, dry_run: bool = False) -> DropReport:
     others = found.others
     return DropReport(
-        name, len(found.own), sum(found.own.values()), len(others), tuple(others[:_EXAMPLES]),
+        name,
+        len(found.own),
+        sum(found.own.values()),
+        len(others),
+        tuple(others[:_EXAMPLES]),
         dry_run,
-    )  # fmt: skip
+    )

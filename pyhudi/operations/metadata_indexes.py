@@ -92,9 +92,11 @@ def _index_to_remove(state: TableState, name: str) -> str:
     others = [each for each in listed if needed_by and each.startswith(needed_by)]
     if others:
         raise UserError(
-            "another index needs this one", name=found, needed_by=",".join(others),
+            "another index needs this one",
+            name=found,
+            needed_by=",".join(others),
             hint=f"drop {others[0]} first",
-        )  # fmt: skip
+        )
     return found
 
 

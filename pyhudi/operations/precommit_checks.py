@@ -58,16 +58,20 @@ def _failures(
                 what = "differ" if kind == "equality" else "are equal"
                 yield CheckFailedError(
                     f"the results of a query before and after the write {what}",
-                    query=query, before=was[:_SHOWN], after=now[:_SHOWN],
-                )  # fmt: skip
+                    query=query,
+                    before=was[:_SHOWN],
+                    after=now[:_SHOWN],
+                )
     for pair in checks.single_value if "single.value" in checks.validators else ():
         query, _, expected = pair.partition("#")
         found = _result(query, after, partitions)
         if len(found) != 1 or len(found[0]) != 1 or str(found[0][0]) != expected.strip():
             yield CheckFailedError(
                 "the result of a query is not the expected one",
-                query=query, expected=expected.strip(), found=found[:_SHOWN],
-            )  # fmt: skip
+                query=query,
+                expected=expected.strip(),
+                found=found[:_SHOWN],
+            )
 
 
 def _result(query: str, state: TableState, partitions: list[str]) -> list[tuple[Any, ...]]:

@@ -84,18 +84,22 @@ def needed_record_index(index: IndexKind, options: Options) -> IndexKind | None:
     by_record, keep = index.traits.is_default, options.write.keep_record_index
     if by_record and keep is False:
         raise OptionError(
-            "the record index is the table's index", value=False,
-            option="hoodie.metadata.record.index.enable", hint="choose another index, or leave it",
-        )  # fmt: skip
+            "the record index is the table's index",
+            value=False,
+            option="hoodie.metadata.record.index.enable",
+            hint="choose another index, or leave it",
+        )
     shadow = options.write.shadow
     by_partition = index.traits.by_partition or options.write.keep_partitioned_index
     is_global = by_record or bool(keep) or (shadow is not None and shadow.traits.is_default)
     if by_partition and (is_global or index.is_global):
         raise OptionError(
             "a table cannot have both a record index by partition and a global index",
-            option=PARTITIONED_INDEX, value=True, index=index.option,
+            option=PARTITIONED_INDEX,
+            value=True,
+            index=index.option,
             hint="use hoodie.index.type=RECORD_LEVEL_INDEX, or an index that is not global",
-        )  # fmt: skip
+        )
     if by_partition:
         return IndexKind.PARTITIONED_RECORD
     return IndexKind.RECORD if is_global else None
@@ -212,10 +216,12 @@ def _check_mode(fs: FileSystem, config: TableConfig, request: WriteRequest) -> N
     reason = next(_obstacles(fs, config, request), None)
     if reason is not None:
         raise OptionError(
-            f"non-blocking concurrency control {reason}", option="hoodie.write.concurrency.mode",
-            value=ConcurrencyMode.NON_BLOCKING.value, operation=request.operation.value.lower(),
+            f"non-blocking concurrency control {reason}",
+            option="hoodie.write.concurrency.mode",
+            value=ConcurrencyMode.NON_BLOCKING.value,
+            operation=request.operation.value.lower(),
             hint=f"use {ConcurrencyMode.OPTIMISTIC.value}",
-        )  # fmt: skip
+        )
 
 
 def _obstacles(fs: FileSystem, config: TableConfig, request: WriteRequest) -> Iterator[str]:
@@ -298,10 +304,13 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
     if choice.kind.is_record_index and records is None:
         raise missing_metadata(state.fs)
     opening = Opening(
-        options.index_rules, staging, request.engine,
+        options.index_rules,
+        staging,
+        request.engine,
         records.shard_count if isinstance(records, RecordIndex) else None,
-        publishes=not request.dry_run, concurrent=options.concurrency.optimistic,
-    )  # fmt: skip
+        publishes=not request.dry_run,
+        concurrent=options.concurrency.optimistic,
+    )
     stores = tuple(open_store(state, kind, opening) for kind in store_kinds(choice, options))
     part_count = next((s.part_count for s in stores if s.part_count), request.engine.parallelism)
     if isinstance(records, PartitionedRecordIndex):

@@ -56,9 +56,13 @@ def discard_deferred(
         config = load_config(fs)
         check_table(config)
         done = _discard(
-            fs, config, timeline_log(fs, config), InstantTime(time),
-            engine, options.concurrency.heartbeats,
-        )  # fmt: skip
+            fs,
+            config,
+            timeline_log(fs, config),
+            InstantTime(time),
+            engine,
+            options.concurrency.heartbeats,
+        )
     return WriteReport("discard", rolled_back=tuple(str(d.failed.time) for d in done))
 
 
@@ -76,9 +80,12 @@ def _publish(fs: FileSystem, log: TimelineLog, time: InstantTime) -> tuple[Defer
     if other is not None:
         groups = ", ".join(f"{g.partition}/{g.file_id}" for g in other.groups)
         raise WriteConflictError(
-            other.what, instant=other.instant.time, deferred=time, file_groups=groups or None,
+            other.what,
+            instant=other.instant.time,
+            deferred=time,
+            file_groups=groups or None,
             hint=f"table.discard('{time}') and write again",
-        )  # fmt: skip
+        )
     check_lock(fs)
     completed = publish_instant(fs, log, instant, deferred.content, known=timeline)
     with tolerating("markers", time):

@@ -64,9 +64,13 @@ def rollback(fs: FileSystem, options: Options, engine: Engine, instant: str) -> 
         _check_no_clean(state)
         _reread_hbase(state, options, {InstantTime(instant)})
         done = roll_back_newest(
-            fs, state.config, state.log, InstantTime(instant), engine=engine,
+            fs,
+            state.config,
+            state.log,
+            InstantTime(instant),
+            engine=engine,
             heartbeats=options.write.concurrency.heartbeats,
-        )  # fmt: skip
+        )
         _sync_hbase(fs, options, engine)
     return RollbackReport(
         undone=done.failed.time,

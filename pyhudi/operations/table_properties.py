@@ -69,9 +69,10 @@ def rename_folder(fs: FileSystem, options: Options, name: str, target: FileSyste
     """
     if not (fs.url.startswith("/") and target.url.startswith("/")):
         raise UserError(
-            "tables are renamed on local disks only", path=fs.url,
+            "tables are renamed on local disks only",
+            path=fs.url,
             hint="table.copy(path) copies it; then drop it",
-        )  # fmt: skip
+        )
     with table_lock(fs, options.write, "rename"):
         check_no_writer(fs, options.write.concurrency.heartbeats, "rename")
         if os.path.lexists(target.url):

@@ -80,9 +80,11 @@ class CallbackOptions:
     def __post_init__(self) -> None:
         if self.enabled and self.url is None:
             raise OptionError(
-                "a commit callback needs a URL", option="hoodie.write.commit.callback.on",
-                value="true", hint="set hoodie.write.commit.callback.http.url",
-            )  # fmt: skip
+                "a commit callback needs a URL",
+                option="hoodie.write.commit.callback.on",
+                value="true",
+                hint="set hoodie.write.commit.callback.http.url",
+            )
 
 
 def _url(text: str) -> str:

@@ -51,9 +51,11 @@ def parse_options(given: Mapping[str, object] | None, base: Options | None = Non
             other, before = seen.setdefault(row.to or row.name, (name, parsed))
             if before != parsed:
                 raise OptionError(
-                    "conflicting options", option=name, value=text,
+                    "conflicting options",
+                    option=name,
+                    value=text,
                     other=f"{other}={texts[other]}",
-                )  # fmt: skip
+                )
             rows[name] = row
             if row.to:
                 settings[row.to] = parsed
@@ -95,9 +97,11 @@ def _parsed(row: Row, name: str, text: str) -> Any:
     """The parsed value; None if nothing is set.  Raises OptionError."""
     if row.fate is Fate.INGEST:
         raise OptionError(
-            "an option of an ingest, not of a table", option=name, value=text,
+            "an option of an ingest, not of a table",
+            option=name,
+            value=text,
             hint="pass it to `pyhudi ingest`, in --props or --hoodie-conf",
-        )  # fmt: skip
+        )
     return checked_value(row, name, text)
 
 

@@ -99,9 +99,11 @@ class BaseFileOptions:
             )
         if self.bloom_kind not in ("SIMPLE", "DYNAMIC_V0"):
             raise OptionError(
-                "unknown bloom filter", option="hoodie.bloom.index.filter.type",
-                value=self.bloom_kind, hint="use SIMPLE or DYNAMIC_V0",
-            )  # fmt: skip
+                "unknown bloom filter",
+                option="hoodie.bloom.index.filter.type",
+                value=self.bloom_kind,
+                hint="use SIMPLE or DYNAMIC_V0",
+            )
         check_positive("hoodie.parquet.page.size", self.page_bytes)
 
 

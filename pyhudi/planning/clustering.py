@@ -235,8 +235,10 @@ def _order(plan: ClusteringPlan, *, at: InstantTime, layout: Layout) -> SortOrde
     if name not in _KNOWN:
         raise UnsupportedTableError(
             "the execution strategy of a pending clustering is not supported",
-            instant=at, strategy=name, hint="run it with Apache Hudi, or roll it back",
-        )  # fmt: skip
+            instant=at,
+            strategy=name,
+            hint="run it with Apache Hudi, or roll it back",
+        )
     columns = plan.params.get(SORT_COLUMNS, "").split(",")
     if stated := plan.params.get(LAYOUT):
         layout = Layout(stated.upper())

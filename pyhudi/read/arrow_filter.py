@@ -94,20 +94,27 @@ def _no_match(where: pc.Expression, schema: pa.Schema) -> UserError:
     """The error for an expression that Arrow refuses for rows of this schema."""
     mismatch = _mismatch(where, schema)
     if mismatch is None:
-        return UserError("the filter names a column by its position", where=str(where),
-                         hint="such as pyarrow.compute.field('city')")  # fmt: skip
+        return UserError(
+            "the filter names a column by its position",
+            where=str(where),
+            hint="such as pyarrow.compute.field('city')",
+        )
     reason = str(mismatch).partition("\n")[0]
     unknown = re.search(r"No match for FieldRef\.Name\((.*?)\) in ", reason)
     if unknown:
         return UserError(
-            "the filter names a column that the table lacks", where=str(where), column=unknown[1],
+            "the filter names a column that the table lacks",
+            where=str(where),
+            column=unknown[1],
             hint=columns_hint([unknown[1]], schema.names),
-        )  # fmt: skip
+        )
     kinds = ", ".join(f"{field.name} is {field.type}" for field in _named(where, schema))
     return UserError(
-        "the filter does not match the types of the columns", where=str(where), reason=reason,
+        "the filter does not match the types of the columns",
+        where=str(where),
+        reason=reason,
         hint=f"{kinds}: compare with values of that type" if kinds else "name a column",
-    )  # fmt: skip
+    )
 
 
 def _named(where: pc.Expression, schema: pa.Schema) -> list[pa.Field]:

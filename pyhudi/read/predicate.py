@@ -175,10 +175,12 @@ class Predicate:
             return rows.filter(self.arrow)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise UserError(
-                "the filter cannot be evaluated for a row", where=str(self), cause=str(error),
+                "the filter cannot be evaluated for a row",
+                where=str(self),
+                cause=str(error),
                 hint="a cast or a calculation has no result for a value; exclude such rows with "
                 "case when",
-            ) from None  # fmt: skip
+            ) from None
 
 
 def both(one: Predicate | None, other: Predicate | None) -> Predicate | None:

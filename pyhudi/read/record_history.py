@@ -226,6 +226,11 @@ def _candidates(
     groups = sorted(view.groups)
     tasks = [_ContainsTask(state.fs, view.groups[group].slices, key) for group in groups]
     answers = engine.run(_may_contain, tasks, label="history")
-    retained = {file.path for group, can in zip(groups, answers, strict=True) if can
-            for file_slice in view.groups[group].slices for file in file_slice.files}  # fmt: skip
+    retained = {
+        file.path
+        for group, can in zip(groups, answers, strict=True)
+        if can
+        for file_slice in view.groups[group].slices
+        for file in file_slice.files
+    }
     return [(partition, info) for partition, info in files if info.path in retained]

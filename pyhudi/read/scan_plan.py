@@ -177,11 +177,14 @@ def _plan(state: TableState, request: ScanRequest) -> ScanPlan:
     spec = replace(spec, keys=remaining.keys)
     tasks = [
         ReadTask(
-            moment.fs, s, spec, values[s.partition],
+            moment.fs,
+            s,
+            spec,
+            values[s.partition],
             logged_only=window is not None and window.is_in_logs(s),
         )
         for s in remaining.slices
-    ]  # fmt: skip
+    ]
     if window is not None and request.changes is not None and request.changes.hide_unchanged:
         tasks = against_before(state, window, tasks)
     return ScanPlan(

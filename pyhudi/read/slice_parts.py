@@ -106,8 +106,12 @@ def logged_rows(
     if spec.rules.is_plain:
         rows = _live_log(fs, slice, blocks, spec, partition_values)
     else:
-        rows = _merged(load(fs, slice, blocks, spec, partition_values, None),
-                       spec, partition_values, partial=partial)  # fmt: skip
+        rows = _merged(
+            load(fs, slice, blocks, spec, partition_values, None),
+            spec,
+            partition_values,
+            partial=partial,
+        )
     return finish(rows, spec, partition_values)
 
 

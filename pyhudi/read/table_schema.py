@@ -88,9 +88,10 @@ def stored_history(fs: FileSystem, is_complete: Callable[[InstantTime], bool]) -
     complete = [name for name in names if is_complete(schema_file_time(name))]
     if not complete:
         raise CorruptFileError(
-            "the history of the table's columns is missing", path=SCHEMA_FOLDER,
+            "the history of the table's columns is missing",
+            path=SCHEMA_FOLDER,
             hint="files may have other names of columns, which only this history states",
-        )  # fmt: skip
+        )
     newest = max(complete, key=schema_file_time)
     return fs.read(f"{SCHEMA_FOLDER}/{newest}").decode("utf-8", "replace")
 

@@ -176,9 +176,11 @@ class TableState:
         """What a commit that changes no column states of the schema; empty if no commit does."""
         text = schema_text(self.log, self.timeline, self.archive, self.config)
         history = self.columns()
-        return {} if text is None else {
-            "schema": text, **({} if history is None else {LATEST_SCHEMA: history.latest})
-        }  # fmt: skip
+        return (
+            {}
+            if text is None
+            else {"schema": text, **({} if history is None else {LATEST_SCHEMA: history.latest})}
+        )
 
     @cached_property
     def _schemas(self) -> str:

@@ -45,9 +45,14 @@ def as_instant(point: PointInTime, zone: tzinfo | None) -> InstantTime:
     millis = int((fraction or "0").ljust(3, "0")[:3])
     try:
         moment = datetime(
-            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0),
+            int(year),
+            int(month),
+            int(day),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
             millis * 1000,
-        )  # fmt: skip
+        )
         return digits_of(moment) if offset is None else format_instant(_at(moment, offset), zone)
     except (ValueError, OverflowError) as error:
         raise _unknown(point) from error

@@ -100,9 +100,11 @@ def propose_restore(state: TableState, to: InstantTime) -> list[RollbackPlan]:
         )
     for saved in timeline.where({Action.SAVEPOINT}, State.COMPLETED).after(to):
         raise UserError(
-            "a later commit is savepointed", instant=to, savepoint=saved.time,
+            "a later commit is savepointed",
+            instant=to,
+            savepoint=saved.time,
             hint="delete the savepoint first, or restore to it",
-        )  # fmt: skip
+        )
     _check_none_archived(state, target)
     moment, limit = moment_at(state, to)
     check_not_expired(state, moment, moment.view(limit=limit), limit)

@@ -248,9 +248,16 @@ def execute(
     done = undo_instant(fs, log, planned, at.time)
     if "files" in config.metadata_partitions:
         rollback_metadata(
-            fs, config, log, log.load(), failed=done.failed, at=at.time, engine=engine,
-            log_files=done.log_files(), deleted=done.deleted,
-        )  # fmt: skip
+            fs,
+            config,
+            log,
+            log.load(),
+            failed=done.failed,
+            at=at.time,
+            engine=engine,
+            log_files=done.log_files(),
+            deleted=done.deleted,
+        )
     check_lock(fs)
     leave_markers_of_unseen(fs, done)  # now, as markers must not outlive an instant that is removed
     log.remember_rolled_back([at.time] if planned.keeps_request else [at.time, planned.time])

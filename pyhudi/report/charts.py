@@ -114,8 +114,9 @@ def lane_chart(lanes: Sequence[Lane], first: str, last: str) -> str:
     table = data_table("Instants by action: numbers", ("action", "completed", "pending"), rows)
     axis = _axis(moment_text(first), moment_text(last))
     legend = Legend((("a", "completed"), ("w", "pending")))
-    return _figure("Instants by action and time", legend, f'<div class="lanes">{drawn}</div>{axis}',
-                   table)  # fmt: skip
+    return _figure(
+        "Instants by action and time", legend, f'<div class="lanes">{drawn}</div>{axis}', table
+    )
 
 
 def _lane(lane: Lane, most: int) -> str:

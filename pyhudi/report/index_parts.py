@@ -46,8 +46,9 @@ def index_facts(state: TableState, options: Options, engine: Engine) -> IndexFac
     stats = index_stats(state, engine)
     keys = pa.array([f"\u0000pyhudi-report-{n}" for n in range(PROBES)], pa.string())
     rows = explain_lookup(state.fs, state.record_index, keys)
-    sums = [pc.sum(rows[name]).as_py() or 0.0 for name in
-            ("seek_seconds", "scan_seconds", "seconds")]  # fmt: skip
+    sums = [
+        pc.sum(rows[name]).as_py() or 0.0 for name in ("seek_seconds", "scan_seconds", "seconds")
+    ]
     kind = IndexKind.ELASTIC if is_elastic(state.config) else IndexKind.RECORD
     return IndexFacts(kind.value, stats, LookupFacts(PROBES, rows.num_rows, *sums))
 

@@ -56,10 +56,15 @@ def size_facts(slices: Iterable[FileSlice], small_limit: int) -> SizeFacts:
     found = [PartitionFacts(path, *row) for path, row in partitions.items()]
     found.sort(key=lambda p: (-p.small_files, -p.size, p.path))
     return SizeFacts(
-        groups, bases, total, small, small_limit,
+        groups,
+        bases,
+        total,
+        small,
+        small_limit,
         tuple(SizeRange(end, *row) for end, row in zip(_RANGES, ranges, strict=True)),
-        len(found), tuple(found[:TOP]),
-    )  # fmt: skip
+        len(found),
+        tuple(found[:TOP]),
+    )
 
 
 def log_facts(state: TableState, slices: Iterable[FileSlice]) -> LogFacts:
@@ -87,9 +92,14 @@ def log_facts(state: TableState, slices: Iterable[FileSlice]) -> LogFacts:
 
 
 def cleaning_facts(
-    state: TableState, options: Options, slices: Sequence[FileSlice], files: Files,
-    commits: Commits, *, plans: bool,
-) -> CleaningFacts:  # fmt: skip
+    state: TableState,
+    options: Options,
+    slices: Sequence[FileSlice],
+    files: Files,
+    commits: Commits,
+    *,
+    plans: bool,
+) -> CleaningFacts:
     """Data files before and after cleaning.  plans: also what a clean would delete now, which may
     read commits."""
     sizes = {
@@ -105,11 +115,15 @@ def cleaning_facts(
         plan = propose_clean(state, options)
         removable = [sizes.get((p, n), 0) for p, names in plan.files.items() for n in names]
     return CleaningFacts(
-        len(newest), snapshot, len(sizes) - len(newest), sum(sizes.values()) - snapshot,
-        None if removable is None else len(removable), sum(removable or ()),
+        len(newest),
+        snapshot,
+        len(sizes) - len(newest),
+        sum(sizes.values()) - snapshot,
+        None if removable is None else len(removable),
+        sum(removable or ()),
         _runs(state, commits),
         "" if plans else "not planned for a table of this size",
-    )  # fmt: skip
+    )
 
 
 def _runs(state: TableState, commits: Commits) -> tuple[CleanRun, ...]:

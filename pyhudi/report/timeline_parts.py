@@ -113,7 +113,7 @@ def lanes_of(instants: tuple[Instant, ...]) -> tuple[Lane, ...]:
             tuple((at, pair[0], pair[1]) for at, pair in sorted(counts[name].items())),
         )
         for name in sorted(counts, key=order.index)
-    )  # fmt: skip
+    )
 
 
 def _seconds(times: Sequence[str]) -> NDArray[np.float64]:

@@ -216,9 +216,11 @@ class _Process:
         environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)}
         self._child = subprocess.Popen(
             [sys.executable, "-m", "pyhudi.server.query_process"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
             start_new_session=True,  # an interrupt at the terminal is for the server
-        )  # fmt: skip
+        )
         self._send(setup)
         started = self.frame()
         if started is None or started[0] == ERROR:

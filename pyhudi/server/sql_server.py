@@ -223,9 +223,13 @@ class SqlServer:
 
     def _table_rows(self, command: Message) -> pa.Table:
         return catalog.tables_of(
-            self._tables, command.text(1), command.text(2), command.text(3),
-            command.texts(4), with_schema=command.flag(5),
-        )  # fmt: skip
+            self._tables,
+            command.text(1),
+            command.text(2),
+            command.text(3),
+            command.texts(4),
+            with_schema=command.flag(5),
+        )
 
 
 _METADATA: Final[Mapping[str, Callable[[SqlServer, Message], pa.Table]]] = {

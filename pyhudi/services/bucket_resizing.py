@@ -132,8 +132,10 @@ def resized_rings(
     if rule is None or not rule.is_consistent:
         raise UserError(
             "a pending clustering resizes consistent hashing buckets, but the table's index has "
-            "none", instant=time, hint="set hoodie.index.type and hoodie.index.bucket.engine",
-        )  # fmt: skip
+            "none",
+            instant=time,
+            hint="set hoodie.index.type and hoodie.index.bucket.engine",
+        )
     partitions = sorted({group.partition for group in plan.groups})
     rings = rings_of(state, state.view(partitions=partitions), rule, partitions)
     after = {}
@@ -141,9 +143,11 @@ def resized_rings(
         groups = [group for group in plan.groups if group.partition == partition]
         if any(group.sequence != ring.sequence for group in groups):
             raise WriteConflictError(
-                "the buckets of a pending clustering have been resized since", instant=time,
-                partition=partition, hint="table.unschedule_clustering removes the plan",
-            )  # fmt: skip
+                "the buckets of a pending clustering have been resized since",
+                instant=time,
+                partition=partition,
+                hint="table.unschedule_clustering removes the plan",
+            )
         children = [child for group in groups for child in group.children]
         after[partition] = _after(ring, children, time)
     return after, rule.fields
@@ -158,9 +162,12 @@ def _after(ring: Ring, children: Iterable[ChildNode], time: InstantTime) -> Ring
             prefixes[child.value] = child.prefix
     ends = tuple(sorted(prefixes))
     return replace(
-        ring, instant=str(time), sequence=ring.sequence + 1, ends=ends,
+        ring,
+        instant=str(time),
+        sequence=ring.sequence + 1,
+        ends=ends,
         prefixes=tuple(prefixes[end] for end in ends),
-    )  # fmt: skip
+    )
 
 
 def resize_tasks(

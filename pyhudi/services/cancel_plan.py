@@ -94,8 +94,10 @@ def _check_no_logs_on_top(
             ):
                 raise UserError(
                     "log files of later writes depend on this compaction",
-                    instant=pending.time, file=info.path, hint="run the compaction",
-                )  # fmt: skip
+                    instant=pending.time,
+                    file=info.path,
+                    hint="run the compaction",
+                )
     writing = state.timeline.where({Action.DELTA_COMMIT}, State.REQUESTED, State.INFLIGHT)
     for write in writing:
         if write.time > pending.time:

@@ -45,10 +45,12 @@ class Clash:
 
     def overtaken(self) -> Overtaken:
         error = OvertakenError(
-            "another writer inserted the same keys" if self.key else
-            "another writer inserted rows that may have the same keys",
-            instant=self.instant.time, key=self.key,
-        )  # fmt: skip
+            "another writer inserted the same keys"
+            if self.key
+            else "another writer inserted rows that may have the same keys",
+            instant=self.instant.time,
+            key=self.key,
+        )
         return Overtaken(error)
 
 

@@ -93,9 +93,13 @@ def _blocks(
         deletes = deletes or [(stands.resets, None)]
     for keys, ordering in deletes:
         yield delete_block(
-            keys, slice_.partition, ordering,
-            instant=plan.instant, avro_schema=plan.avro_schema, merged=merged,
-        )  # fmt: skip
+            keys,
+            slice_.partition,
+            ordering,
+            instant=plan.instant,
+            avro_schema=plan.avro_schema,
+            merged=merged,
+        )
     if rows is None or not rows.num_rows:
         return
     kind = BlockKind.PARQUET if plan.log_format is LogFormat.PARQUET else BlockKind.AVRO
@@ -104,5 +108,8 @@ def _blocks(
         part = rows.slice(start, step).drop_columns([PARTITION_PATH, FILE_NAME])
         yield data_block(
             with_constants(part, slice_.group, slice_.file_id),  # log rows: file id as file name
-            kind=kind, instant=plan.instant, avro_schema=plan.avro_schema, merged=merged,
-        )  # fmt: skip
+            kind=kind,
+            instant=plan.instant,
+            avro_schema=plan.avro_schema,
+            merged=merged,
+        )

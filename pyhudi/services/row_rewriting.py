@@ -42,9 +42,10 @@ def rewriting(state: TableState, pending: Instant, options: Options) -> Rewritin
     history = state.columns()
     if history is not None and not history.is_current(pending.time):
         raise UnsupportedTableError(
-            "the service was planned before columns were renamed or dropped", instant=pending.time,
+            "the service was planned before columns were renamed or dropped",
+            instant=pending.time,
             hint="remove the plan: a new one writes files with the present names",
-        )  # fmt: skip
+        )
     columns = pa.schema([f for f in state.schema() if f.name not in META_COLUMNS])
     plan = FilePlan(
         state.fs,

@@ -40,13 +40,23 @@ def listed_frame(
     given = java.PythonUtils.toScalaMap(dict(options))
     none = java.scala.Option.empty()
     index = sources.InMemoryFileIndex(
-        session, java.PythonUtils.toSeq(paths), given, java.scala.Option.apply(columns), cache,
-        none, none,
-    )  # fmt: skip
+        session,
+        java.PythonUtils.toSeq(paths),
+        given,
+        java.scala.Option.apply(columns),
+        cache,
+        none,
+        none,
+    )
     relation = sources.HadoopFsRelation(
-        index, java.org.apache.spark.sql.types.StructType(), columns, none,
-        sources.parquet.ParquetFileFormat(), given, session,
-    )  # fmt: skip
+        index,
+        java.org.apache.spark.sql.types.StructType(),
+        columns,
+        none,
+        sources.parquet.ParquetFileFormat(),
+        given,
+        session,
+    )
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 

@@ -217,18 +217,21 @@ class _Writer(_Recorded):
         known = self._given().get(_PARTITION_FIELD)
         if by is not None and known is not None and known != by:
             raise OptionError(
-                "option conflicts with partitionBy()", option=_PARTITION_FIELD, value=known,
+                "option conflicts with partitionBy()",
+                option=_PARTITION_FIELD,
+                value=known,
                 partition_by=by,
-            )  # fmt: skip
+            )
         return {"savemode": mode, **({} if by is None else {_PARTITION_FIELD: by})}
 
 
 def _no_catalog_table(method: str, name: str) -> UserError:
     return UserError(
-        f'{method} does not support format("pyhudi")', table=name,
+        f'{method} does not support format("pyhudi")',
+        table=name,
         reason="Spark's catalog keeps no tables of Python data sources",
         hint="use .save(path), and pyhudi.spark.register_views(spark, {name: path}) for SQL",
-    )  # fmt: skip
+    )
 
 
 class _StreamWriter(_Recorded):

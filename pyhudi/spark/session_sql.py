@@ -100,9 +100,12 @@ def _routed(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
 
 
 def _run(
-    spark: SparkSession, settings: Settings, text: str, args: Any,
+    spark: SparkSession,
+    settings: Settings,
+    text: str,
+    args: Any,
     original: Callable[..., DataFrame],
-) -> DataFrame:  # fmt: skip
+) -> DataFrame:
     planner = Planner.of(
         lambda given: SparkQueries(spark, given, settings.storage_options),
         lambda engine: SessionNames(

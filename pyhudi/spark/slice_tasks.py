@@ -220,8 +220,12 @@ def _stored(work: LogWork, kind: str, table: pa.Table | None) -> StoredFile | No
     with work.fs.open_scratch(path) as sink:
         with LargeWrites(sink) as stream:
             pq.write_table(
-                table, stream, row_group_size=_ROW_GROUP_ROWS, compression="snappy",
-                dictionary_pagesize_limit=_DICTIONARY_BYTES, write_statistics=bounded,
+                table,
+                stream,
+                row_group_size=_ROW_GROUP_ROWS,
+                compression="snappy",
+                dictionary_pagesize_limit=_DICTIONARY_BYTES,
+                write_statistics=bounded,
                 store_schema=False,
-            )  # fmt: skip
+            )
         return StoredFile(path, sink.tell(), table.num_rows)

@@ -141,9 +141,13 @@ class SparkQueries:
     def create(self, path: str, schema: pa.Schema, **definition: Any) -> SparkTable:
         given = {**(self.options or {}), **definition.pop("options")}
         return create_table(
-            self.spark, path, schema, options=given, storage_options=self.storage_options,
+            self.spark,
+            path,
+            schema,
+            options=given,
+            storage_options=self.storage_options,
             **definition,
-        )  # fmt: skip
+        )
 
     def result(self, query: Bound) -> DataFrame:
         return self._frame(query)
@@ -187,9 +191,10 @@ class SparkQueries:
         when views would be gone."""
         if spark_version.startswith("3."):
             raise UserError(
-                "SQL over Spark Connect needs PySpark 4", installed=spark_version,
+                "SQL over Spark Connect needs PySpark 4",
+                installed=spark_version,
                 hint="upgrade PySpark, or use a classic session",
-            )  # fmt: skip
+            )
         plain = text.replace("{", "{{").replace("}", "}}")
         places = _RELATION.sub(lambda found: "{" + found[0] + "}", plain)
         frames = {name: self._rows_of(query.relations[name]) for name in names}

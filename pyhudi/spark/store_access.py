@@ -88,8 +88,12 @@ def _tried(spark: SparkSession, store: str, root: str, path: str) -> str:
     text = "; ".join(reasons)
     _LOG.warning(
         "Spark cannot open %s, so pyhudi reads its files in Python: %s; configure the store in "
-        "the session, then unset %s%s", store, text, STORES, store,
-    )  # fmt: skip
+        "the session, then unset %s%s",
+        store,
+        text,
+        STORES,
+        store,
+    )
     return f"{_NONE}: {text}"
 
 

@@ -61,10 +61,18 @@ def foreach_batch(
             if record_key is None or operation == "delete":
                 raise
         return create_table(
-            spark, path, frame, record_key=record_key, partition_by=partition_by,
-            ordering=ordering, table_type=table_type, index=index, name=name, options=marked,
+            spark,
+            path,
+            frame,
+            record_key=record_key,
+            partition_by=partition_by,
+            ordering=ordering,
+            table_type=table_type,
+            index=index,
+            name=name,
+            options=marked,
             storage_options=storage_options,
-        )  # fmt: skip
+        )
 
     return write
 

@@ -98,9 +98,10 @@ def create_table(
     """
     if isinstance(partition_by, PythonKeys):
         raise UserError(
-            "custom key functions are not supported on Spark", path=os.fspath(path),
+            "custom key functions are not supported on Spark",
+            path=os.fspath(path),
             hint="compute a column of partition paths and partition by it",
-        )  # fmt: skip
+        )
     _shared(locate(path, storage_options=storage_options))
     api.create_table(
         path,
@@ -143,9 +144,10 @@ def upsert(
     """
     if not hasattr(frame, "sparkSession"):
         raise UserError(
-            "the rows of an upsert must be a Spark DataFrame", type=type(frame).__name__,
+            "the rows of an upsert must be a Spark DataFrame",
+            type=type(frame).__name__,
             hint="upsert(df, path, ...); pyhudi.upsert takes rows of this process",
-        )  # fmt: skip
+        )
     spark = frame.sparkSession
     try:
         table = open_table(spark, path, options=options, storage_options=storage_options)
@@ -155,10 +157,18 @@ def upsert(
         if record_key is None or dry_run:
             raise
         table = create_table(
-            spark, path, frame, record_key=record_key, partition_by=partition_by,
-            ordering=ordering, table_type=table_type, index=index, name=name, options=options,
+            spark,
+            path,
+            frame,
+            record_key=record_key,
+            partition_by=partition_by,
+            ordering=ordering,
+            table_type=table_type,
+            index=index,
+            name=name,
+            options=options,
             storage_options=storage_options,
-        )  # fmt: skip
+        )
     return table.upsert(frame, dry_run=dry_run, schema_mode=schema_mode)
 
 
@@ -200,9 +210,10 @@ def register_views(
     for name in views:
         if not isinstance(name, str) or not name.isidentifier():
             raise UserError(
-                "the name of a view must be an identifier", name=name,
+                "the name of a view must be an identifier",
+                name=name,
                 hint="letters, digits and underscores, such as trips_2026",
-            )  # fmt: skip
+            )
     made = {}
     for name, path in views.items():
         opened = partial(open_table, spark, path, options=options, storage_options=storage_options)
@@ -356,8 +367,9 @@ class SparkTable(api.Table):
             if len(keys.columns) != 1:
                 raise UserError(
                     "keys must be one column or the key columns",
-                    columns=", ".join(keys.columns), key_columns=", ".join(fields),
-                )  # fmt: skip
+                    columns=", ".join(keys.columns),
+                    key_columns=", ".join(fields),
+                )
             values = keys[quoted(keys.columns[0])]
             if len(fields) != 1 or isinstance(keys.schema[0].dataType, StringType):
                 return SparkKeys(keys.select(values.alias("key")), _text_rule("key"))
@@ -406,7 +418,8 @@ def _shared(fs: FileSystem) -> FileSystem:
     """A file system that workers can access too.  Raises UserError."""
     if fs.url.startswith("memory:"):
         raise UserError(
-            "Spark workers cannot access a table in the driver's memory", path=fs.url,
+            "Spark workers cannot access a table in the driver's memory",
+            path=fs.url,
             hint="use a path that every worker can access",
-        )  # fmt: skip
+        )
     return fs

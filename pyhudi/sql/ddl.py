@@ -136,9 +136,11 @@ def _create(statement: CreateTable, binder: Binder, engine: QueryEngine) -> Tabl
     if existing is not None:
         if not statement.if_not_exists:
             raise UserError(
-                "a table with this name already exists", table=str(statement.target),
-                path=existing.path, hint="CREATE TABLE IF NOT EXISTS leaves it as it is",
-            )  # fmt: skip
+                "a table with this name already exists",
+                table=str(statement.target),
+                path=existing.path,
+                hint="CREATE TABLE IF NOT EXISTS leaves it as it is",
+            )
         return _found(existing, statement)
     if statement.query is None:
         return _created(_made(statement, path, _schema(statement.columns), engine))
@@ -220,32 +222,41 @@ def _made(statement: CreateTable, path: str, schema: pa.Schema, engine: QueryEng
     keys = [_resolved(name, schema) for name in _listed(options.pop(_KEY, ""))]
     if not keys:
         raise UserError(
-            "a table needs a record key", table=str(statement.target),
+            "a table needs a record key",
+            table=str(statement.target),
             hint="TBLPROPERTIES (primaryKey = 'id'); tables without one are not supported",
-        )  # fmt: skip
+        )
     partition_by = [column_named(name, schema) for name in statement.partition_by]
     stated = [_resolved(name, schema) for name in _listed(options.pop(_PARTITIONS, ""))]
     if stated and stated != partition_by:
         raise OptionError(
-            "the option conflicts with PARTITIONED BY", option=_PARTITIONS,
-            value=",".join(stated), partitioned_by=",".join(partition_by) or None,
-        )  # fmt: skip
+            "the option conflicts with PARTITIONED BY",
+            option=_PARTITIONS,
+            value=",".join(stated),
+            partitioned_by=",".join(partition_by) or None,
+        )
     for column in statement.columns:
         if column.is_required and column.path[0] not in keys:
             raise SchemaError(
-                "a column that is not a record key cannot be NOT NULL", column=column.path[0],
+                "a column that is not a record key cannot be NOT NULL",
+                column=column.path[0],
                 hint="columns of tables are nullable",
-            )  # fmt: skip
+            )
     ordering = [_resolved(name, schema) for name in _listed(options.pop(_ORDERING, ""))]
     last = dict.fromkeys(partition_by)
     fields = [f for f in schema if f.name not in last] + [schema.field(name) for name in last]
     if partition_by:
         options.setdefault(_HIVE_STYLE, "true")  # as Apache Hudi's SQL creates tables
     table = engine.create(
-        path, pa.schema(fields), record_key=keys, partition_by=partition_by,
-        ordering=ordering, table_type=options.pop(_TYPE, "cow"),
-        name=options.pop(_NAME, None) or _name(statement.target, path), options=options,
-    )  # fmt: skip
+        path,
+        pa.schema(fields),
+        record_key=keys,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=options.pop(_TYPE, "cow"),
+        name=options.pop(_NAME, None) or _name(statement.target, path),
+        options=options,
+    )
     if statement.comment:
         own["comment"] = statement.comment
     if own:
@@ -301,9 +312,10 @@ def _checked_option(name: str) -> str:
     stays = row.to is None or row.to == "write.index" or row.to.startswith(_STORED)
     if not is_own and not stays:
         raise OptionError(
-            "the table does not store this option", option=name,
+            "the table does not store this option",
+            option=name,
             hint="pass it in options= of the calls that write",
-        )  # fmt: skip
+        )
     return row.name
 
 
@@ -341,8 +353,9 @@ def path_of(table: Table, spec: PartitionSpec, binder: Binder, engine: QueryEngi
     if others:
         raise UserError(
             "PARTITION needs a value for each partition column, and no other column",
-            columns=", ".join(others), partition_columns=", ".join(fields),
-        )  # fmt: skip
+            columns=", ".join(others),
+            partition_columns=", ".join(fields),
+        )
     columns = pa.schema([schema.field(name) for name in fields])
     tree = exp.select(*(as_column(values[name], name) for name in fields))
     found = engine.collected(binder.bound(tree))
@@ -356,7 +369,7 @@ def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     except pa.ArrowException as error:
         raise UserError(
             "a value does not fit its column", columns=", ".join(schema.names), reason=str(error)
-        ) from None  # fmt: skip
+        ) from None
 
 
 def existing(
@@ -374,16 +387,18 @@ def existing(
         path = path_of(table, spec, binder, engine)
         if "*" in path:
             raise UserError(
-                "a partition with * in its name cannot be named here", partition=path,
+                "a partition with * in its name cannot be named here",
+                partition=path,
                 hint="delete its rows: DELETE FROM t WHERE ...",
-            )  # fmt: skip
+            )
         if path in known:
             found.append(path)
         elif not if_exists:
             raise UserError(
-                "the table has no such partition", partition=path,
+                "the table has no such partition",
+                partition=path,
                 hint="SHOW PARTITIONS lists them; IF EXISTS ignores it",
-            )  # fmt: skip
+            )
     return found
 
 
@@ -406,9 +421,10 @@ def _add_partitions(
     there = [p for p in paths if p in known or fs.exists(f"{p}/{PARTITION_METAFILE}")]
     if there and not if_not_exists:
         raise UserError(
-            "the partition already exists", partition=there[0],
+            "the partition already exists",
+            partition=there[0],
             hint="ADD IF NOT EXISTS leaves it as it is",
-        )  # fmt: skip
+        )
     added = add_partitions(fs, table._options, [p for p in paths if p not in there])
     return _rows(engine, partition=added)
 
@@ -423,9 +439,10 @@ def _set_properties(
     absent = [name for name, value in changes.items() if value is None and name not in known]
     if absent and not if_exists:
         raise UserError(
-            "the table has no such property", property=absent[0],
+            "the table has no such property",
+            property=absent[0],
             hint="UNSET TBLPROPERTIES IF EXISTS ignores it",
-        )  # fmt: skip
+        )
     return set_properties(table._fs, table._options, changes)
 
 
@@ -434,9 +451,11 @@ def _rename(table: Table, target: Name, new: Name, binder: Binder) -> TableCreat
     names = binder.names
     if names.folder is None or table.path != names.folder_of(target):
         raise UserError(
-            "only tables in a connected folder are renamed", table=str(target), path=table.path,
+            "only tables in a connected folder are renamed",
+            table=str(target),
+            path=table.path,
             hint="ALTER TABLE t SET TBLPROPERTIES ('hoodie.table.name' = '...') sets the name",
-        )  # fmt: skip
+        )
     path, existing_ = names.place(new, None)
     if existing_ is not None:
         raise UserError(
@@ -462,9 +481,10 @@ def _index(
                 if statement.if_not_exists:
                     return _rows(engine, index=[partition])
                 raise UserError(
-                    "an index with this name already exists", index=statement.name,
+                    "an index with this name already exists",
+                    index=statement.name,
                     hint="CREATE INDEX IF NOT EXISTS leaves it as it is",
-                )  # fmt: skip
+                )
             return _create_index(statement, table)
         case DropIndex(name, _, if_exists):
             if partition is None and if_exists:
@@ -472,9 +492,10 @@ def _index(
             return _rows(engine, index=[table.index.drop(partition or name)])
     if partition is None:
         raise UserError(
-            "the table has no such index", index=statement.name,
+            "the table has no such index",
+            index=statement.name,
             hint=f"it has {', '.join(sorted(known)) or 'none'}",
-        )  # fmt: skip
+        )
     return _refresh_index(table, partition)
 
 
@@ -494,27 +515,34 @@ def _create_index(statement: CreateIndex, table: Table) -> Any:
     if kind in ("column_stats", "bloom_filters"):
         expression = statement.options.get("expr", "identity")
         return table.index.create(
-            "expression", columns, name=statement.name, using=kind,
-            expression=expression, options=options,
-        )  # fmt: skip
+            "expression",
+            columns,
+            name=statement.name,
+            using=kind,
+            expression=expression,
+            options=options,
+        )
     if statement.options:
         raise UserError(
-            "an index of this kind has no options", using=kind,
+            "an index of this kind has no options",
+            using=kind,
             options=", ".join(statement.options),
-        )  # fmt: skip
+        )
     if kind == "record_index":
         if not is_key:
             raise UserError(
-                "a record index is of the record key", columns=", ".join(columns),
+                "a record index is of the record key",
+                columns=", ".join(columns),
                 record_key=", ".join(table.config.record_key_fields),
-            )  # fmt: skip
+            )
         return table.index.create("record")
     if kind == "secondary_index":
         return table.index.create("secondary", columns, name=statement.name)
     raise UserError(
-        "no index of this kind can be created", using=kind,
+        "no index of this kind can be created",
+        using=kind,
         hint="record_index, secondary_index, column_stats or bloom_filters",
-    )  # fmt: skip
+    )
 
 
 def _refresh_index(table: Table, partition: str) -> Any:
@@ -525,9 +553,10 @@ def _refresh_index(table: Table, partition: str) -> Any:
     found = read_definitions(state.fs, state.config).get(partition)
     if found is None or not partition.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX)):
         raise UserError(
-            "an index of this kind is not refreshed", index=partition,
+            "an index of this kind is not refreshed",
+            index=partition,
             hint="pyhudi metadata rebuild builds the metadata table again",
-        )  # fmt: skip
+        )
     columns = [str(name) for name in found["sourceFields"]]
     is_secondary = partition.startswith(SECONDARY_PREFIX)
     name = partition.removeprefix(SECONDARY_PREFIX).removeprefix(EXPRESSION_PREFIX)
@@ -536,9 +565,13 @@ def _refresh_index(table: Table, partition: str) -> Any:
         return table.index.create("secondary", columns, name=name)
     options = {key: value for key, value in found["indexOptions"].items() if key != "expr"}
     return table.index.create(
-        "expression", columns, name=name, using=str(found["indexType"]).lower(),
-        expression=str(found["indexFunction"]), options=options,
-    )  # fmt: skip
+        "expression",
+        columns,
+        name=name,
+        using=str(found["indexType"]).lower(),
+        expression=str(found["indexFunction"]),
+        options=options,
+    )
 
 
 __all__ = ["TableCreation", "define"]

@@ -121,9 +121,10 @@ def _properties(table: Table, key: str | None) -> pa.Table:
         if key not in known:
             near = near_names(key, known)
             raise UserError(
-                "the table has no such property", property=key,
+                "the table has no such property",
+                property=key,
                 hint=f"did you mean {near[0]}?" if near else "SHOW TBLPROPERTIES lists them",
-            )  # fmt: skip
+            )
         known = {key: known[key]}
     return _texts({"key": list(known), "value": list(known.values())})
 

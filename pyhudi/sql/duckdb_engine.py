@@ -159,10 +159,12 @@ def _opened(found: Any) -> Any:
     import duckdb
 
     if "HUGEINT" in map(str, found.types):
-        found = found.project(", ".join(
-            f"cast({name} as bigint) as {name}" if str(kind) == "HUGEINT" else name
-            for name, kind in zip(map(_quoted, found.columns), found.types, strict=True)
-        ))  # fmt: skip
+        found = found.project(
+            ", ".join(
+                f"cast({name} as bigint) as {name}" if str(kind) == "HUGEINT" else name
+                for name, kind in zip(map(_quoted, found.columns), found.types, strict=True)
+            )
+        )
     # the name of the method differs by release of DuckDB
     method = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
     try:
@@ -261,6 +263,9 @@ def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
         return pc.cast(column, to.type)
     except pa.ArrowException as error:
         raise UserError(
-            "a value does not fit the column", column=to.name, type=str(to.type),
-            given=str(column.type), reason=str(error),
-        ) from None  # fmt: skip
+            "a value does not fit the column",
+            column=to.name,
+            type=str(to.type),
+            given=str(column.type),
+            reason=str(error),
+        ) from None

@@ -154,9 +154,10 @@ def _is_same(node: Tree) -> bool:
 def _refuse(node: Tree, name: str) -> NoReturn:
     near = near_names(name.lower(), (*BY_NAME, *(n.lower() for n in SAME)))
     raise UserError(
-        "the function is not supported on one machine", function=name.lower(),
+        "the function is not supported on one machine",
+        function=name.lower(),
         hint=f"did you mean {near[0]}?" if near else "Spark has it; docs/sql.md has more",
-    )  # fmt: skip
+    )
 
 
 def _call(name: str, *arguments: Tree) -> Tree:
@@ -235,9 +236,10 @@ def _replaced(node: Tree) -> Tree:
     given = node.args.get("replacement")
     if not isinstance(given, exp.Literal) or not _REPLACEMENT.fullmatch(given.name):
         raise UserError(
-            "regexp_replace needs a constant replacement on one machine", given=str(given),
+            "regexp_replace needs a constant replacement on one machine",
+            given=str(given),
             hint="a text in which $0 to $9 are groups, and \\ precedes $ and \\ as characters",
-        )  # fmt: skip
+        )
     changed = node.copy()
     changed.set("replacement", exp.Literal.string(_REPLACED.sub(_group, given.name)))
     return changed
@@ -293,9 +295,10 @@ def _formatted(node: Tree) -> Tree:
         rest = rest.replace(code, "")
     if given is not None and any(letter.isalpha() or letter == "%" for letter in rest):
         raise UserError(
-            "the format of dates is not supported on one machine", function=node.sql_name().lower(),
+            "the format of dates is not supported on one machine",
+            function=node.sql_name().lower(),
             hint="a constant of yyyy, MM, dd, HH, mm and ss",
-        )  # fmt: skip
+        )
     return node.copy()
 
 
@@ -310,9 +313,10 @@ def _date_trunc(node: Tree) -> Tree:
     unit = _UNITS.get(node.args["unit"].name.lower())
     if unit is None:
         raise UserError(
-            "the unit of trunc is not supported on one machine", unit=node.args["unit"].name,
+            "the unit of trunc is not supported on one machine",
+            unit=node.args["unit"].name,
             hint=", ".join(_UNITS),
-        )  # fmt: skip
+        )
     cut = node.copy()
     cut.set("unit", exp.Literal.string(unit))
     return _as_date(cut)

@@ -83,10 +83,13 @@ def _by_sqlglot(text: str, work: Callable[[], Any]) -> Any:
     except SqlglotError as error:
         place: Any = next(iter(getattr(error, "errors", ())), {})
         raise UserError(
-            "the text is not valid SQL", sql=short(text), line=place.get("line"),
-            column=place.get("col"), near=place.get("highlight"),
+            "the text is not valid SQL",
+            sql=short(text),
+            line=place.get("line"),
+            column=place.get("col"),
+            near=place.get("highlight"),
             reason=None if place else str(error).partition("\n")[0],
-        ) from None  # fmt: skip
+        ) from None
     except RecursionError:
         raise UserError("the SQL text is nested too deeply", sql=short(text)) from None
 
@@ -150,6 +153,6 @@ def rendered(tree: Tree, to: str) -> str:
         raise UserError(
             f"the engine does not support a part of the statement: {error}",
             sql=short(_shown(tree)),
-        ) from None  # fmt: skip
+        ) from None
     except RecursionError:
         raise UserError("the SQL text is nested too deeply") from None

@@ -97,9 +97,10 @@ def _check_unique(found: pa.Table) -> None:
     if found.num_rows:
         shown = [tuple(row.values())[:-1] for row in found.to_pylist()]
         raise UserError(
-            "several rows of the source match one record, or insert one", keys=repr(shown)[:300],
+            "several rows of the source match one record, or insert one",
+            keys=repr(shown)[:300],
             hint="aggregate the source, or create the table with an ordering field that it has",
-        )  # fmt: skip
+        )
 
 
 def plan(statement: Merge, binder: Binder, engine: QueryEngine) -> Plan:
@@ -110,14 +111,16 @@ def plan(statement: Merge, binder: Binder, engine: QueryEngine) -> Plan:
     missing = [name for name in fields if name not in schema.names]
     if missing or not config.record_key_fields:
         raise UserError(
-            "MERGE needs a table whose record key and partition are columns", table=table.path,
+            "MERGE needs a table whose record key and partition are columns",
+            table=table.path,
             columns=", ".join(missing) or None,
-        )  # fmt: skip
+        )
     if statement.target.alias.lower() == statement.source_alias.lower():
         raise UserError(
-            "target and source of MERGE have the same name", name=statement.source_alias,
+            "target and source of MERGE have the same name",
+            name=statement.source_alias,
             hint="write MERGE INTO t AS target USING ... AS source",
-        )  # fmt: skip
+        )
     source = exp.select("*").from_(statement.source.copy())
     columns = engine.schema(binder.bound(source)).names
     merge = _Merge(statement, table, schema, tuple(columns), binder, engine)

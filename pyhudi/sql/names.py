@@ -40,9 +40,10 @@ class Names:
     def __post_init__(self) -> None:
         if not isinstance(self.tables, Mapping) or not all(isinstance(n, str) for n in self.tables):
             raise UserError(
-                "tables must map names to tables", given=ascii(self.tables)[:80],
+                "tables must map names to tables",
+                given=ascii(self.tables)[:80],
                 hint='tables={"trips": "/data/trips"}',
-            )  # fmt: skip
+            )
 
     def find(self, name: Name) -> Named:
         """The table or rows of a name; a table as of now.  Raises UserError with near names."""
@@ -64,9 +65,11 @@ class Names:
         alike = [one for one in self.tables if one.lower() == text.lower()]
         if len(alike) > 1:
             raise UserError(
-                "the name of a table is ambiguous", table=text, names=", ".join(alike),
+                "the name of a table is ambiguous",
+                table=text,
+                names=", ".join(alike),
                 hint="write it as it was registered",
-            )  # fmt: skip
+            )
         return self.tables[alike[0]] if alike else None
 
     def is_path(self, name: Name) -> bool:
@@ -101,17 +104,21 @@ class Names:
             path = location
         else:
             raise UserError(
-                "the table has no place", table=str(name),
+                "the table has no place",
+                table=str(name),
                 hint="write LOCATION 'path', hudi.`path`, or use pyhudi.connect(folder)",
-            )  # fmt: skip
+            )
         store = locate(path, storage_options=self.storage_options)
         if location is not None and store.url != locate(
             location, storage_options=self.storage_options
         ).url.rstrip("/"):
             raise UserError(
-                "LOCATION is another place than that of the name", table=str(name),
-                place=store.url, location=location, hint=f"write hudi.`{location}` as the name",
-            )  # fmt: skip
+                "LOCATION is another place than that of the name",
+                table=str(name),
+                place=store.url,
+                location=location,
+                hint=f"write hudi.`{location}` as the name",
+            )
         is_there = store.exists(PROPERTIES_FILE)
         return path, self.open(path) if is_there else None
 
@@ -119,15 +126,18 @@ class Names:
         child = self.child_name(name)
         if child.startswith((".", "_")) or not child.isprintable() or child != child.strip():
             raise UserError(
-                "the name cannot be that of a table in a folder", table=str(name),
-                folder=self.folder, hint="begin with a letter, without spaces around it",
-            )  # fmt: skip
+                "the name cannot be that of a table in a folder",
+                table=str(name),
+                folder=self.folder,
+                hint="begin with a letter, without spaces around it",
+            )
         assert self.folder is not None
         if locate(self.folder, storage_options=self.storage_options).exists(PROPERTIES_FILE):
             raise UserError(
-                "the folder is a table, which has no other tables in it", folder=self.folder,
+                "the folder is a table, which has no other tables in it",
+                folder=self.folder,
                 hint="connect to the folder above it",
-            )  # fmt: skip
+            )
         return self.path_of(self._child(name) or child)
 
     def child_name(self, name: Name) -> str:
@@ -135,9 +145,11 @@ class Names:
         parts = [part for part in name.parts if part.lower() != _DEFAULT] or list(name.parts)
         if len(parts) > 1 or parts[0] in ("", ".", "..") or set(parts[0]) & set("/\\\0"):
             raise UserError(
-                "the name cannot be that of a table in a folder", table=str(name),
-                folder=self.folder, hint="use one name without separators of paths",
-            )  # fmt: skip
+                "the name cannot be that of a table in a folder",
+                table=str(name),
+                folder=self.folder,
+                hint="use one name without separators of paths",
+            )
         return parts[0]
 
     def path_of(self, child: str) -> str:

@@ -84,9 +84,11 @@ def _parsed(text: str) -> tuple[Statement, frozenset[str]]:
     trees = trees_of(text)
     if len(trees) != 1:
         raise UserError(
-            "the text must be one statement", statements=len(trees), sql=short(text),
+            "the text must be one statement",
+            statements=len(trees),
+            sql=short(text),
             hint="pass one statement a call; `pyhudi sql -f` runs a file of them",
-        )  # fmt: skip
+        )
     word = trees[0].this.upper() if isinstance(trees[0], exp.Command) else ""
     if word == "EXPLAIN":
         inner, parameters = _parsed(after_first(text))
@@ -162,9 +164,10 @@ def _show(text: str) -> Describe | ShowTables:
             break
     else:
         raise UserError(
-            "this form of SHOW is not supported", sql=short(f"SHOW {text.strip()}"),
+            "this form of SHOW is not supported",
+            sql=short(f"SHOW {text.strip()}"),
             hint="SHOW TABLES, or CREATE TABLE, PARTITIONS, TBLPROPERTIES, INDEXES FROM a table",
-        )  # fmt: skip
+        )
     rest, key = text[tokens[count - 1].end + 1 :], None
     has_key = len(tokens) > count + 3 and tokens[-1].token_type is TokenType.R_PAREN
     if topic is Topic.PROPERTIES and has_key and tokens[-2].token_type is TokenType.STRING:
@@ -231,9 +234,11 @@ def _statement(tree: Tree, text: str) -> Statement:
         return defined
     kind = tree.this.upper() if isinstance(tree, exp.Command) else tree.key.upper()
     raise UserError(
-        "the statement is not supported", statement=kind, sql=short(text),
+        "the statement is not supported",
+        statement=kind,
+        sql=short(text),
         hint=_NOT_SUPPORTED.get(type(tree).__name__, "docs/sql.md lists the statements"),
-    )  # fmt: skip
+    )
 
 
 def _insert(tree: Tree) -> Insert:
@@ -250,9 +255,13 @@ def _insert(tree: Tree) -> Insert:
     if not isinstance(query, exp.Query | exp.Values):
         refuse(tree)
     return Insert(
-        name_of(table), query, columns, partition, bool(tree.args.get("overwrite")),
+        name_of(table),
+        query,
+        columns,
+        partition,
+        bool(tree.args.get("overwrite")),
         bool(tree.args.get("by_name")),
-    )  # fmt: skip
+    )
 
 
 def _partition_value(node: Tree) -> tuple[str, Tree | None]:

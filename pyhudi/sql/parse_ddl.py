@@ -114,9 +114,16 @@ def _create(tree: Tree, text: str) -> CreateTable:
         refuse(tree, "the query gives the types of partition columns")
     partition_by = (*found.partition_by, *(column.path[0] for column in more))
     return CreateTable(
-        target, (*columns, *more), partition_by, found.properties, found.location, found.comment,
-        bool(tree.args.get("exists")), query, found.has_format,
-    )  # fmt: skip
+        target,
+        (*columns, *more),
+        partition_by,
+        found.properties,
+        found.location,
+        found.comment,
+        bool(tree.args.get("exists")),
+        query,
+        found.has_format,
+    )
 
 
 class _Options:
@@ -143,8 +150,12 @@ class _Options:
             case exp.FileFormatProperty():
                 provider = str(node.this.name if hasattr(node.this, "name") else node.this)
                 if node.args.get("hive_format") or provider.lower() not in _PROVIDERS:
-                    refuse(create, "the table format is not supported", format=provider,
-                           hint="USING hudi")  # fmt: skip
+                    refuse(
+                        create,
+                        "the table format is not supported",
+                        format=provider,
+                        hint="USING hudi",
+                    )
                 self.has_format = True
             case exp.PartitionedByProperty():
                 self._partitioned(node, create)
@@ -165,8 +176,11 @@ class _Options:
         definitions = [one for one in parts if isinstance(one, exp.ColumnDef)]
         names = [one for one in parts if isinstance(one, exp.Identifier)]
         if len(definitions) + len(names) != len(parts) or not parts or (definitions and names):
-            refuse(create, "PARTITIONED BY needs names of columns",
-                   hint="a column of dates or times: hoodie.table.keygenerator.type")  # fmt: skip
+            refuse(
+                create,
+                "PARTITIONED BY needs names of columns",
+                hint="a column of dates or times: hoodie.table.keygenerator.type",
+            )
         self.partition_by = [str(one.name) for one in names]
         self.partition_columns = tuple(_columns(definitions))
 
@@ -175,16 +189,20 @@ def _columns(nodes: Sequence[Tree]) -> Iterator[Column]:
     for node in nodes:
         column = _column(node)
         if len(column.path) > 1 or column.after is not None:
-            refuse(node, "the name of a new column has no dots and no position",
-                   hint="quote it: `a.b`")  # fmt: skip
+            refuse(
+                node, "the name of a new column has no dots and no position", hint="quote it: `a.b`"
+            )
         yield column
 
 
 def _column(node: Tree) -> Column:
     """A column with its type, comment and place.  Raises UserError for other constraints."""
     if not isinstance(node, exp.ColumnDef):
-        refuse(node, "a column with its type is expected here",
-               hint="a key: TBLPROPERTIES (primaryKey = 'id')")  # fmt: skip
+        refuse(
+            node,
+            "a column with its type is expected here",
+            hint="a key: TBLPROPERTIES (primaryKey = 'id')",
+        )
     closed(node, frozenset({"this", "kind", "constraints", "position"}))
     path = _path(node.this)
     comments: dict[str, str] = {}
@@ -206,9 +224,11 @@ def _constraints(node: Tree) -> tuple[str | None, bool]:
             is_required = not kind.args.get("allow_null")
         else:
             refuse(
-                node, "a constraint of a column is not supported", column=node.name,
+                node,
+                "a constraint of a column is not supported",
+                column=node.name,
                 hint="a key: TBLPROPERTIES (primaryKey = 'id'); no default or computed values",
-            )  # fmt: skip
+            )
     return comment, is_required
 
 
@@ -285,9 +305,11 @@ def _decimal(node: Tree, path: str) -> pa.DataType:
 def _wrong_type(node: Tree, path: str, hint: str | None) -> NoReturn:
     shown = node.sql("spark") if hasattr(node, "sql") else None
     raise UserError(
-        "the type of a column is not supported", column=path, type=shown,
+        "the type of a column is not supported",
+        column=path,
+        type=shown,
         hint=hint or "docs/sql.md lists the types",
-    )  # fmt: skip
+    )
 
 
 def _check_times(text: str) -> None:
@@ -296,9 +318,10 @@ def _check_times(text: str) -> None:
     for one, other in itertools.pairwise(tokens):
         if one == "TIMESTAMP" and other in ("WITH", "WITHOUT"):
             raise UserError(
-                "the type of a column is not supported", type=f"TIMESTAMP {other} TIME ZONE",
+                "the type of a column is not supported",
+                type=f"TIMESTAMP {other} TIME ZONE",
                 hint="use TIMESTAMP, which is in UTC, or TIMESTAMP_NTZ",
-            )  # fmt: skip
+            )
 
 
 def _is_word(token: Any) -> bool:
@@ -371,8 +394,11 @@ def _spec(node: Tree) -> PartitionSpec:
     found: dict[str, Tree | None] = {}
     for part in node.expressions:
         if not isinstance(part, exp.EQ):
-            refuse(node, "a partition is stated by the values of its columns",
-                   hint="PARTITION (city = 'sf')")  # fmt: skip
+            refuse(
+                node,
+                "a partition is stated by the values of its columns",
+                hint="PARTITION (city = 'sf')",
+            )
         (name,) = _path(part.this)[-1:]
         if name.lower() in {known.lower() for known in found}:
             refuse(node, "a column is named twice", column=name)
@@ -447,11 +473,16 @@ def _added(node: Tree) -> Column:
 
 def _set_properties(node: Tree, within: Tree) -> dict[str, str | None]:
     lists = node.expressions
-    if len(lists) != 1 or not isinstance(lists[0], exp.Properties) or len(
-        [key for key, value in node.args.items() if value]
-    ) != 1:  # fmt: skip
-        refuse(within, "this form of ALTER TABLE is not supported",
-               hint="ALTER TABLE t SET TBLPROPERTIES ('name' = 'value')")  # fmt: skip
+    if (
+        len(lists) != 1
+        or not isinstance(lists[0], exp.Properties)
+        or len([key for key, value in node.args.items() if value]) != 1
+    ):
+        refuse(
+            within,
+            "this form of ALTER TABLE is not supported",
+            hint="ALTER TABLE t SET TBLPROPERTIES ('name' = 'value')",
+        )
     found: dict[str, str] = {}
     _add_properties(found, lists[0].expressions, within)
     return {**found}
@@ -460,14 +491,12 @@ def _set_properties(node: Tree, within: Tree) -> dict[str, str | None]:
 def _changed(target: Name, node: Tree, within: Tree) -> ChangeColumn:
     """ALTER COLUMN c TYPE t, ALTER COLUMN c COMMENT '...', CHANGE COLUMN c c t [COMMENT '...']."""
     if node.args.get("drop") or node.args.get("allow_null") is not None:
-        refuse(within, "NULL constraints of columns are not supported",
-               hint="columns are nullable")  # fmt: skip
+        refuse(within, "NULL constraints of columns are not supported", hint="columns are nullable")
     closed(node, frozenset({"this", "dtype", "comment", "rename_to"}))
     path = _path(node.this)
     renamed = node.args.get("rename_to")
     if renamed is not None and _path(renamed) != path[-1:]:
-        refuse(within, "CHANGE COLUMN changes no name",
-               hint="ALTER TABLE t RENAME COLUMN a TO b")  # fmt: skip
+        refuse(within, "CHANGE COLUMN changes no name", hint="ALTER TABLE t RENAME COLUMN a TO b")
     kind, comments = node.args.get("dtype"), dict[str, str]()
     given = node.args.get("comment") or None
     found = None if kind is None else _type(kind, ".".join(path), comments)
@@ -485,8 +514,11 @@ def _create_index(tree: Tree, options: Mapping[str, str] | None = None) -> Creat
     closed(index, frozenset({"this", "table", "params"}))
     params = index.args.get("params")
     if index.this is None or index.args.get("table") is None or params is None:
-        refuse(tree, "CREATE INDEX needs a name, a table and columns",
-               hint="CREATE INDEX i ON t USING secondary_index (city)")  # fmt: skip
+        refuse(
+            tree,
+            "CREATE INDEX needs a name, a table and columns",
+            hint="CREATE INDEX i ON t USING secondary_index (city)",
+        )
     closed(params, frozenset({"using", "columns"}))
     columns = []
     for node in params.args.get("columns") or ():
@@ -494,15 +526,22 @@ def _create_index(tree: Tree, options: Mapping[str, str] | None = None) -> Creat
         if isinstance(node, exp.Ordered) and node.args.get("desc") is not None:
             refuse(tree, "the columns of an index have no order")
         if not isinstance(inner, exp.Column | exp.Dot | exp.Identifier):
-            refuse(tree, "an index is of columns", part=short(inner.sql()),
-                   hint="OPTIONS (expr = 'lower')")  # fmt: skip
+            refuse(
+                tree,
+                "an index is of columns",
+                part=short(inner.sql()),
+                hint="OPTIONS (expr = 'lower')",
+            )
         columns.append(".".join(_path(inner)))
     using = params.args.get("using")
     return CreateIndex(
-        str(index.this.name), name_of(index.args["table"]),
-        None if using is None else str(using.name).lower(), tuple(columns), options or {},
+        str(index.this.name),
+        name_of(index.args["table"]),
+        None if using is None else str(using.name).lower(),
+        tuple(columns),
+        options or {},
         bool(tree.args.get("exists")),
-    )  # fmt: skip
+    )
 
 
 # ---- forms that sqlglot gives back as text ------------------------------------------------------
@@ -514,8 +553,9 @@ def _by_tokens(word: str, text: str) -> Definition | None:
     if word == "CREATE" and words[1:2] == ["INDEX"] and "OPTIONS" in words:
         at = len(words) - 1 - words[::-1].index("OPTIONS")
         (tree,) = _one(text[: tokens[at].start], exp.Create)
-        (create,) = _one(f"create table t (x int) using hudi {text[tokens[at].start :]}",
-                         exp.Create)  # fmt: skip
+        (create,) = _one(
+            f"create table t (x int) using hudi {text[tokens[at].start :]}", exp.Create
+        )
         return _create_index(tree, _Options(create).properties)
     if word == "REFRESH" and words[1:2] == ["INDEX"]:
         (tree,) = _one(f"DROP {text[tokens[1].start :]}", exp.Drop)
@@ -613,8 +653,11 @@ def _one(text: str, kind: type) -> tuple[Tree]:
     """The one statement of a text, of a kind.  Raises UserError."""
     trees = trees_of(text)
     if len(trees) != 1 or not isinstance(trees[0], kind):
-        raise UserError("the statement is not valid here", sql=short(text),
-                        hint="docs/sql.md lists the statements")  # fmt: skip
+        raise UserError(
+            "the statement is not valid here",
+            sql=short(text),
+            hint="docs/sql.md lists the statements",
+        )
     return (trees[0],)
 
 

@@ -166,9 +166,10 @@ class Planner:
             )
             if operation not in _OPERATIONS:
                 raise UserError(
-                    "unknown operation of INSERT INTO", operation=operation,
+                    "unknown operation of INSERT INTO",
+                    operation=operation,
                     hint=f"{INSERT_OPERATION} is one of {', '.join(_OPERATIONS)}",
-                )  # fmt: skip
+                )
             return getattr(table, operation)(rows, dry_run=dry_run)
         if not is_dynamic:
             path = path_of(table, statement.partition or {}, binder, self.engine)
@@ -191,9 +192,11 @@ class Planner:
         if len(targets) != len(given):
             raise UserError(
                 "the query has another number of columns than the table",
-                table=str(statement.target), columns=", ".join(targets), given=", ".join(given),
+                table=str(statement.target),
+                columns=", ".join(targets),
+                given=", ".join(given),
                 hint="name the columns: INSERT INTO t (id, fare) ...",
-            )  # fmt: skip
+            )
         names = [f"c{number}" for number in range(len(given))]
         places = dict(zip(targets, names, strict=True))
         columns = []
@@ -215,9 +218,12 @@ def _check_partition(statement: Insert, fields: Sequence[str]) -> None:
     for name in statement.partition or {}:
         if name.lower() not in known:
             raise UserError(
-                "the column is no partition column", table=str(statement.target), column=name,
-                partition_columns=", ".join(fields) or None, hint="select it by the query",
-            )  # fmt: skip
+                "the column is no partition column",
+                table=str(statement.target),
+                column=name,
+                partition_columns=", ".join(fields) or None,
+                hint="select it by the query",
+            )
 
 
 def _insert_columns(

@@ -302,9 +302,10 @@ def rollback_files(table: Table, values: Values) -> Rows:
     found = [i for i in _instants(table, Action.ROLLBACK, State.COMPLETED) if i.time == chosen]
     if not found:
         raise UserError(
-            "the table has no completed rollback at this instant", instant=chosen,
+            "the table has no completed rollback at this instant",
+            instant=chosen,
             hint="CALL show_timeline lists the instants",
-        )  # fmt: skip
+        )
     record = log.record(found[0])
     undone = ",".join(record.get("commitsRollback") or ())
     for partition, facts in sorted((record.get("partitionMetadata") or {}).items()):
@@ -442,9 +443,10 @@ def _logs(table: Table, values: Values) -> Iterator[tuple[DataFile, list[LogBloc
                     yield file, read_blocks(opened, path=file.path), opened
     if not matched:
         raise UserError(
-            "no log file matches the pattern", pattern=pattern,
+            "no log file matches the pattern",
+            pattern=pattern,
             hint="CALL show_fsview_latest lists the log files",
-        )  # fmt: skip
+        )
 
 
 def log_blocks(table: Table, values: Values) -> Rows:
@@ -484,9 +486,10 @@ def _metadata(table: Table) -> MetadataTable:
     found = table._state().metadata
     if found is None:
         raise UserError(
-            "the table has no metadata table that can be read", path=table.path,
+            "the table has no metadata table that can be read",
+            path=table.path,
             hint="table.metadata.rebuild() builds one",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -547,17 +550,19 @@ def column_stats(table: Table, values: Values) -> Rows:
     state, metadata = table._state(), _metadata(table)
     if COLUMN_STATS.path not in metadata.partitions_listed:
         raise UserError(
-            "the table has no column statistics", path=table.path,
+            "the table has no column statistics",
+            path=table.path,
             hint="create index ... using column_stats, or table.index.create('column_stats')",
-        )  # fmt: skip
+        )
     schema = without_meta(state.schema())
     names = [one.strip() for one in (values["targetColumns"] or "").split(",") if one.strip()]
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         raise UserError(
-            "the table has no such column", column=", ".join(unknown),
+            "the table has no such column",
+            column=", ".join(unknown),
             hint=columns_hint(unknown, schema.names),
-        )  # fmt: skip
+        )
     files = [
         (one.partition, str(one.base.name))
         for one in state.slices(values["partition"] or None)

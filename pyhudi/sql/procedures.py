@@ -132,9 +132,11 @@ def bind(name: str, positional: list[Any], named: Mapping[str, Any]) -> tuple[Pr
     known = {one.name.lower(): one for one in arguments}
     if len(positional) > len(procedure.arguments):
         raise _wrong(
-            name, "too many arguments",
-            given=len(positional) + len(named), takes=len(procedure.arguments),
-        )  # fmt: skip
+            name,
+            "too many arguments",
+            given=len(positional) + len(named),
+            takes=len(procedure.arguments),
+        )
     values: dict[str, Any] = {
         one.name: value for one, value in zip(procedure.arguments, positional, strict=False)
     }
@@ -150,9 +152,11 @@ def bind(name: str, positional: list[Any], named: Mapping[str, Any]) -> tuple[Pr
         values[argument.name] = value
     given = {key: value for key, value in values.items() if value is not None}
     found = {one.name: _checked(name, one, given.get(one.name)) for one in arguments}
-    if name.lower() != HELP and procedure.has_path and (
-        (TABLE.name in given) == (PATH.name in given)
-    ):  # fmt: skip
+    if (
+        name.lower() != HELP
+        and procedure.has_path
+        and ((TABLE.name in given) == (PATH.name in given))
+    ):
         raise _wrong(name, "the procedure needs either table or path", hint="table => 'trips'")
     return procedure, found
 
@@ -162,26 +166,35 @@ def _checked(procedure: str, argument: Argument, value: Any) -> Any:
     if value is None:
         if argument.is_required:
             raise _wrong(
-                procedure, "an argument is missing", argument=argument.name,
+                procedure,
+                "an argument is missing",
+                argument=argument.name,
                 type=argument.kind.value,
-            )  # fmt: skip
+            )
         return argument.default
     if not isinstance(value, argument.kind.python) or isinstance(value, bool) != (
         argument.kind is Kind.BOOLEAN
     ):
         hint = f"write it in quotes: '{value}'" if argument.kind is Kind.STRING else None
         raise _wrong(
-            procedure, "an argument has another type", argument=argument.name,
-            type=argument.kind.value, value=repr(value)[:80], hint=hint,
-        )  # fmt: skip
+            procedure,
+            "an argument has another type",
+            argument=argument.name,
+            type=argument.kind.value,
+            value=repr(value)[:80],
+            hint=hint,
+        )
     low = 0 if argument.name == "limit" else -(2**31)
     if argument.kind is Kind.INT and value not in range(low, 2**31):
         raise _wrong(procedure, "an argument is out of range", argument=argument.name, value=value)
     if argument.refused is not None and value != argument.default:
         raise _wrong(
-            procedure, "an argument of the procedure is not supported", argument=argument.name,
-            value=value, hint=argument.refused,
-        )  # fmt: skip
+            procedure,
+            "an argument of the procedure is not supported",
+            argument=argument.name,
+            value=value,
+            hint=argument.refused,
+        )
     return value
 
 
@@ -233,9 +246,11 @@ def _pending(table: Table, kind: PlanKind, chosen: Iterable[str | None]) -> list
     requested = {one for each in chosen if each for one in str(each).split(",")}
     if requested and requested != set(found):
         raise UserError(
-            "all pending plans run together", pending=", ".join(found) or "none",
-            requested=", ".join(sorted(requested)), hint="leave out the instants",
-        )  # fmt: skip
+            "all pending plans run together",
+            pending=", ".join(found) or "none",
+            requested=", ".join(sorted(requested)),
+            hint="leave out the instants",
+        )
     return found
 
 
@@ -248,9 +263,10 @@ def _operation(values: Values, default: str | None = None) -> tuple[bool, bool]:
     }.get(name)  # fmt: skip
     if found is None:
         raise UserError(
-            "unknown operation of a procedure", op=values["op"],
+            "unknown operation of a procedure",
+            op=values["op"],
             hint="op is 'schedule', 'run', 'execute' or 'scheduleAndExecute'",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -273,16 +289,18 @@ def _run_compaction(table: Table, values: Values) -> Rows:
 
 def _run_clustering(table: Table, values: Values) -> Rows:
     table = _with_options(
-        table, values,
+        table,
+        values,
         clustering__plan__strategy__partition__regex__pattern=values["partition_regex_pattern"],
-    )  # fmt: skip
+    )
     plans, runs = _operation(values, "scheduleAndExecute")
     chosen = _pending(table, PlanKind.CLUSTERING, (values["instants"],))
     if plans:
         planned = table.schedule_clustering(
-            _listed(values["order"]), layout=values["order_strategy"],
+            _listed(values["order"]),
+            layout=values["order_strategy"],
             partitions=_listed(values["selected_partitions"]),
-        )  # fmt: skip
+        )
         chosen = [planned] if planned and not runs else [*chosen, *([planned] if planned else [])]
     if runs and chosen:
         table.cluster()
@@ -295,22 +313,26 @@ def _listed(text: str | None) -> list[str] | None:
 
 def _run_clean(table: Table, values: Values) -> Rows:
     table = _with_options(
-        table, values, clean__policy=values["clean_policy"],
+        table,
+        values,
+        clean__policy=values["clean_policy"],
         clean__commits__retained=values["retain_commits"],
         clean__hours__retained=values["hours_retained"],
         clean__fileversions__retained=values["file_versions_retained"],
         clean__trigger__strategy=values["trigger_strategy"],
         clean__trigger__max__commits=values["trigger_max_commits"],
-    )  # fmt: skip
+    )
     done = table.clean().instants
     return [rows.clean_result(record) for record in rows.clean_records(table, done)]
 
 
 def _run_ttl(table: Table, values: Values) -> Rows:
     table = _with_options(
-        table, values, partition__ttl__management__strategy__type=values["ttl_policy"],
+        table,
+        values,
+        partition__ttl__management__strategy__type=values["ttl_policy"],
         partition__ttl__strategy__days__retain=values["retain_days"],
-    )  # fmt: skip
+    )
     return [(",".join(table.expire_partitions().partitions),)]
 
 
@@ -324,18 +346,25 @@ def _rollback_service(table: Table, values: Values) -> Rows:
     }
     is_clustering = kinds.get(instant) is PlanKind.CLUSTERING
     unschedule_plan(
-        table._fs, table._options, table._engine, instant,
+        table._fs,
+        table._options,
+        table._engine,
+        instant,
         REPLACEMENTS if is_clustering else frozenset({Action.COMPACTION}),
-        dry_run=False, keeps_request=not values["delete_request_instant_file"],
-    )  # fmt: skip
+        dry_run=False,
+        keeps_request=not values["delete_request_instant_file"],
+    )
     return [(instant, f"{time.monotonic() - begun:.3f} s")]
 
 
 def _archive_commits(table: Table, values: Values) -> Rows:
     _with_options(
-        table, values, keep__min__commits=values["min_commits"],
-        keep__max__commits=values["max_commits"], clean__commits__retained=values["retain_commits"],
-    ).archive()  # fmt: skip
+        table,
+        values,
+        keep__min__commits=values["min_commits"],
+        keep__max__commits=values["max_commits"],
+        clean__commits__retained=values["retain_commits"],
+    ).archive()
     return [(0,)]
 
 
@@ -350,9 +379,10 @@ def _savepoint_of(table: Table, values: Values) -> str:
     instant = values["instant_time"] or max(known, default=None)
     if instant not in known:
         raise UserError(
-            "the table has no such savepoint", instant=instant,
+            "the table has no such savepoint",
+            instant=instant,
             hint=f"savepoints: {', '.join(known) or 'none'}",
-        )  # fmt: skip
+        )
     return str(instant)
 
 
@@ -421,9 +451,10 @@ def _delete_partitions(table: Table, paths: list[str]) -> None:
     if unknown:
         near = near_names(unknown[0], known)
         raise UserError(
-            "the table has no such partition", partition=", ".join(unknown),
+            "the table has no such partition",
+            partition=", ".join(unknown),
             hint=f"did you mean {near[0]}?" if near else None,
-        )  # fmt: skip
+        )
     table.delete_partitions(paths)
 
 

@@ -125,9 +125,10 @@ class Binder:
         found = self._named(name)
         if not isinstance(found, Table):
             raise UserError(
-                "the name is that of rows, which cannot be written to", table=str(name),
+                "the name is that of rows, which cannot be written to",
+                table=str(name),
                 hint="pass the path of a table",
-            )  # fmt: skip
+            )
         return found
 
     def bound(self, tree: Tree) -> Bound:
@@ -221,9 +222,10 @@ class Binder:
         if make is None:
             near = near_names(call.name if name else call.key, _FUNCTIONS)
             refuse(
-                node, "the table function is not supported",
+                node,
+                "the table function is not supported",
                 hint=f"did you mean {near[0]}?" if near else f"known: {', '.join(_FUNCTIONS)}",
-            )  # fmt: skip
+            )
         given = [self.constant(one, node) for one in call.expressions]
         table = self.table(name_in(str(given[0]))) if given else None
         if table is None:

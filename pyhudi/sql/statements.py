@@ -289,8 +289,19 @@ class RenameTable:
 
 
 Definition: TypeAlias = (
-    CreateTable | DropTable | Truncate | CreateIndex | DropIndex | RefreshIndex | SetProperties
-    | AddPartitions | DropPartitions | AddColumns | ChangeColumn | MoveColumns | RenameTable
-)  # fmt: skip
+    CreateTable
+    | DropTable
+    | Truncate
+    | CreateIndex
+    | DropIndex
+    | RefreshIndex
+    | SetProperties
+    | AddPartitions
+    | DropPartitions
+    | AddColumns
+    | ChangeColumn
+    | MoveColumns
+    | RenameTable
+)
 
 Statement: TypeAlias = Query | Write | Explain | Call | Describe | ShowTables | Definition

@@ -94,9 +94,11 @@ class HdfsFileSystem:
         found = self._node.read(self._file(path), offset=offset, length=length)
         if len(found) < length:
             raise CorruptFileError(
-                "read past the end of the file", path=f"{self._url}/{path}", offset=offset,
+                "read past the end of the file",
+                path=f"{self._url}/{path}",
+                offset=offset,
                 length=length,
-            )  # fmt: skip
+            )
         return found
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:

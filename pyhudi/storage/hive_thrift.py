@@ -40,9 +40,11 @@ def connect(host: str, port: int, *, timeout_millis: int = _TIMEOUT_MILLIS) -> A
     protocol = import_module("thriftpy2.protocol").TCyBinaryProtocolFactory()
     try:
         socket = transport.TSocket(
-            host, port, socket_timeout=timeout_millis,
+            host,
+            port,
+            socket_timeout=timeout_millis,
             connect_timeout=min(timeout_millis, _CONNECT_MILLIS),
-        )  # fmt: skip
+        )
         buffered = transport.TCyBufferedTransportFactory().get_transport(socket)
         buffered.open()
         return thrift.TClient(service, protocol.get_protocol(buffered))
@@ -92,9 +94,12 @@ def answer_of(
         why = getattr(error, "message", None) or str(error) or kind.__name__
         is_answer = kind.__module__ == known.__name__ or kind is thrift.TApplicationException
         raise CatalogError(
-            "the Hive Metastore failed", catalog=url, reason=_first_line(why), table=table,
+            "the Hive Metastore failed",
+            catalog=url,
+            reason=_first_line(why),
+            table=table,
             hint=_PLAIN if is_first and not is_answer else None,
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _first_line(text: object) -> str:

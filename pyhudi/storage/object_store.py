@@ -247,9 +247,13 @@ class ObjectStoreFileSystem:
             try:
                 with self._typed(path, memoryview(data).nbytes, request="put"):
                     _library().put(
-                        self.bucket, name, bytes(data), mode="create",
-                        attributes={_ATTEMPT: token}, use_multipart=False,
-                    )  # fmt: skip
+                        self.bucket,
+                        name,
+                        bytes(data),
+                        mode="create",
+                        attributes={_ATTEMPT: token},
+                        use_multipart=False,
+                    )
                 return True
             except StorageError as error:
                 taken = isinstance(error.__cause__, _library().exceptions.AlreadyExistsError)
@@ -382,9 +386,11 @@ def _buckets(scheme: str, name: str, options: Mapping[str, Any]) -> Buckets:
     def make(client: Mapping[str, Any], retry: Mapping[str, Any]) -> Any:
         try:
             return _library().store.from_url(
-                f"{plain}://{name}", client_options=dict(client) or None,
-                retry_config=dict(retry) or None, **given,
-            )  # fmt: skip
+                f"{plain}://{name}",
+                client_options=dict(client) or None,
+                retry_config=dict(retry) or None,
+                **given,
+            )
         except (_library().exceptions.BaseError, ValueError, TypeError) as error:
             raise unusable(error, f"{scheme}://{name}") from error
 

@@ -82,16 +82,21 @@ def failure(error: BaseException, place: str, *, retryable: bool) -> StorageErro
         )
     if found is not None and _NO_ANSWER.search(text):
         return StorageError(
-            "the object store does not answer", path=place, endpoint=found[1], reason=line,
+            "the object store does not answer",
+            path=place,
+            endpoint=found[1],
+            reason=line,
             retryable=retryable,
             hint="check the endpoint and the network; retry_timeout in storage_options sets how"
             " long a request is tried",
-        )  # fmt: skip
+        )
     if found is not None and found[1].startswith("http://") and "builder error" in text:
         return StorageError(
-            "the client refuses a store without TLS", path=place, endpoint=found[1],
+            "the client refuses a store without TLS",
+            path=place,
+            endpoint=found[1],
             hint="set AWS_ALLOW_HTTP=true, or allow_http in storage_options",
-        )  # fmt: skip
+        )
     return StorageError(f"the store failed: {line}", path=place, retryable=retryable)
 
 
@@ -130,9 +135,12 @@ def denied(error: BaseException, place: str, *, scheme: str, request: str) -> St
     if request == "get" and needed.startswith("s3:"):
         hint += "; without s3:ListBucket S3 also denies access to objects that do not exist"
     return StorageError(
-        "the store denies access", path=place, operation=needed, reason=_first_line(error),
+        "the store denies access",
+        path=place,
+        operation=needed,
+        reason=_first_line(error),
         hint=hint,
-    )  # fmt: skip
+    )
 
 
 _OPTIONS: Final = (
@@ -172,15 +180,18 @@ def unusable(error: BaseException, bucket: str) -> UserError:
     unknown = _UNKNOWN.search(str(error))
     if unknown is None:
         return UserError(
-            f"the object store cannot be used: {_first_line(error)}", path=bucket,
+            f"the object store cannot be used: {_first_line(error)}",
+            path=bucket,
             hint=_hint(str(error)),
-        )  # fmt: skip
+        )
     other = _OF_FSSPEC.get(unknown[1])
     near = [other] if other else difflib.get_close_matches(unknown[1], _OPTIONS, n=1)
     return UserError(
-        "unknown storage option", option=unknown[1], path=bucket,
+        "unknown storage option",
+        option=unknown[1],
+        path=bucket,
         hint=f"did you mean {near[0]}?" if near else "see the page on object stores",
-    )  # fmt: skip
+    )
 
 
 def check_endpoints(endpoints: Iterable[str], bucket: str) -> None:
@@ -188,9 +199,11 @@ def check_endpoints(endpoints: Iterable[str], bucket: str) -> None:
     for endpoint in endpoints:
         if not endpoint.startswith(("http://", "https://")):
             raise UserError(
-                "the endpoint of the object store must be a URL", endpoint=endpoint, path=bucket,
+                "the endpoint of the object store must be a URL",
+                endpoint=endpoint,
+                path=bucket,
                 hint=f"write https://{endpoint}, or http:// for a server without TLS",
-            )  # fmt: skip
+            )
 
 
 def _first_line(error: BaseException) -> str:

@@ -33,9 +33,11 @@ def locate(
     scheme, _, rest = text.partition(":")
     if storage_options and not takes_options(text):
         raise UserError(
-            "this path takes no storage options", path=text, options=", ".join(storage_options),
+            "this path takes no storage options",
+            path=text,
+            options=", ".join(storage_options),
             hint="leave storage_options out, or pass a URL such as s3://bucket/table",
-        )  # fmt: skip
+        )
     if _is_plain(text):
         return LocalFileSystem(os.path.expanduser(text))
     if scheme == "file":
@@ -45,9 +47,10 @@ def locate(
     if scheme in OBJECT_STORE_SCHEMES:
         if not rest.startswith("//"):
             raise UserError(
-                "the URL names no bucket", path=text,
+                "the URL names no bucket",
+                path=text,
                 hint=f"write {scheme}://{rest.lstrip('/')}, with two slashes",
-            )  # fmt: skip
+            )
         return ObjectStoreFileSystem(text, storage_options)
     if scheme in HDFS_SCHEMES:
         return HdfsFileSystem(text, storage_options)

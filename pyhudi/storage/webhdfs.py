@@ -148,13 +148,17 @@ class NameNode:
         first = (message.splitlines() or [exception])[0]
         if exception in _DENIED or answer.status_code == 401:
             raise StorageError(
-                "the store denies access", path=path, reason=first,
+                "the store denies access",
+                path=path,
+                reason=first,
                 hint="give user, token or kerberos in storage_options",
-            )  # fmt: skip
+            )
         raise RefusedError(
-            f"HDFS rejected the request: {first}", path=path, exception=exception,
+            f"HDFS rejected the request: {first}",
+            path=path,
+            exception=exception,
             retryable=exception in _NOT_READY or answer.status_code in (502, 503, 504),
-        )  # fmt: skip
+        )
 
     def _again(self, act: Callable[[], Any]) -> Any:
         """The result of `act`, retried for failures that may be transient."""
@@ -165,9 +169,11 @@ class NameNode:
             except self._failures as error:
                 if last:
                     raise StorageError(
-                        "HDFS does not answer", path=self._fsspec.url,
-                        reason=str(error).splitlines()[0][:200], retryable=True,
-                    ) from error  # fmt: skip
+                        "HDFS does not answer",
+                        path=self._fsspec.url,
+                        reason=str(error).splitlines()[0][:200],
+                        retryable=True,
+                    ) from error
             except StorageError as error:
                 if last or not error.retryable:
                     raise

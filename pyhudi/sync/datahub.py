@@ -59,7 +59,7 @@ def send_dataset(
         raise UserError(
             "no server of DataHub is set",
             hint="pass uri=, or set hoodie.meta.sync.datahub.emitter.server",
-        )  # fmt: skip
+        )
     commit = state.timeline.commits.last
     aspects = dict(_aspects(state, options, None if commit is None else commit.time))
     if not dry_run:

@@ -83,9 +83,11 @@ class GlueCatalog:
     def partitions(self, table: CatalogTable) -> list[CatalogPartition]:
         with self._answering():
             pages = self._client.get_paginator("get_partitions").paginate(
-                DatabaseName=table.database, TableName=table.name, ExcludeColumnSchema=True,
+                DatabaseName=table.database,
+                TableName=table.name,
+                ExcludeColumnSchema=True,
                 **self._account,
-            )  # fmt: skip
+            )
             return [_partition(each) for page in pages for each in page["Partitions"]]
 
     def find_partitions(
@@ -95,9 +97,11 @@ class GlueCatalog:
         for some in _batches(values, _READ):
             with self._answering():
                 answer = self._client.batch_get_partition(
-                    DatabaseName=table.database, TableName=table.name,
-                    PartitionsToGet=[{"Values": list(each)} for each in some], **self._account,
-                )  # fmt: skip
+                    DatabaseName=table.database,
+                    TableName=table.name,
+                    PartitionsToGet=[{"Values": list(each)} for each in some],
+                    **self._account,
+                )
             found += map(_partition, answer["Partitions"])
         return found
 
@@ -105,9 +109,11 @@ class GlueCatalog:
         for some in _batches(added, _CREATED):
             with self._answering():
                 answer = self._client.batch_create_partition(
-                    DatabaseName=table.database, TableName=table.name,
-                    PartitionInputList=[_input(table, each) for each in some], **self._account,
-                )  # fmt: skip
+                    DatabaseName=table.database,
+                    TableName=table.name,
+                    PartitionInputList=[_input(table, each) for each in some],
+                    **self._account,
+                )
             _check(answer, self.url, allowed="AlreadyExistsException")
 
     def move_partitions(self, table: CatalogTable, moved: Sequence[CatalogPartition]) -> None:
@@ -118,18 +124,22 @@ class GlueCatalog:
             ]
             with self._answering():
                 answer = self._client.batch_update_partition(
-                    DatabaseName=table.database, TableName=table.name, Entries=entries,
+                    DatabaseName=table.database,
+                    TableName=table.name,
+                    Entries=entries,
                     **self._account,
-                )  # fmt: skip
+                )
             _check(answer, self.url, allowed="EntityNotFoundException")
 
     def drop_partitions(self, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
         for some in _batches(values, _DELETED):
             with self._answering():
                 answer = self._client.batch_delete_partition(
-                    DatabaseName=table.database, TableName=table.name,
-                    PartitionsToDelete=[{"Values": list(each)} for each in some], **self._account,
-                )  # fmt: skip
+                    DatabaseName=table.database,
+                    TableName=table.name,
+                    PartitionsToDelete=[{"Values": list(each)} for each in some],
+                    **self._account,
+                )
             _check(answer, self.url, allowed="EntityNotFoundException")
 
     def close(self) -> None:
@@ -213,12 +223,18 @@ def _table(database: str, found: Any) -> CatalogTable:
     storage = found.get("StorageDescriptor", {})
     serde = storage.get("SerdeInfo", {})
     return CatalogTable(
-        database, found["Name"], _read_columns(storage.get("Columns", ())),
-        _read_columns(found.get("PartitionKeys", ())), storage.get("Location", ""),
-        storage.get("InputFormat", ""), storage.get("OutputFormat", ""),
-        serde.get("SerializationLibrary", ""), dict(serde.get("Parameters", {})),
-        dict(found.get("Parameters", {})), found.get("TableType") == "MANAGED_TABLE",
-    )  # fmt: skip
+        database,
+        found["Name"],
+        _read_columns(storage.get("Columns", ())),
+        _read_columns(found.get("PartitionKeys", ())),
+        storage.get("Location", ""),
+        storage.get("InputFormat", ""),
+        storage.get("OutputFormat", ""),
+        serde.get("SerializationLibrary", ""),
+        dict(serde.get("Parameters", {})),
+        dict(found.get("Parameters", {})),
+        found.get("TableType") == "MANAGED_TABLE",
+    )
 
 
 def _read_columns(columns: Sequence[Any]) -> tuple[CatalogColumn, ...]:

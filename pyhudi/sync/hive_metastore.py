@@ -85,16 +85,23 @@ class HiveMetastore:
         types, now = self._types, int(time.time())
         parts = [
             types.Partition(
-                values=list(each.values), dbName=table.database, tableName=table.name,
-                createTime=now, lastAccessTime=0, parameters={},
+                values=list(each.values),
+                dbName=table.database,
+                tableName=table.name,
+                createTime=now,
+                lastAccessTime=0,
+                parameters={},
                 sd=self._new_storage(table, each.location, table.partition_serde_properties),
             )
             for each in added
-        ]  # fmt: skip
+        ]
         request = types.AddPartitionsRequest(
-            dbName=table.database, tblName=table.name, parts=parts, ifNotExists=True,
+            dbName=table.database,
+            tblName=table.name,
+            parts=parts,
+            ifNotExists=True,
             needResult=False,
-        )  # fmt: skip
+        )
         self._call(lambda: self._client.add_partitions_req(request))
 
     def move_partitions(self, table: CatalogTable, moved: Sequence[CatalogPartition]) -> None:
@@ -110,9 +117,13 @@ class HiveMetastore:
         types = self._types
         names = types.RequestPartsSpec(names=[partition_name(table, each) for each in values])
         request = types.DropPartitionsRequest(
-            dbName=table.database, tblName=table.name, parts=names, deleteData=False,
-            ifExists=True, needResult=False,
-        )  # fmt: skip
+            dbName=table.database,
+            tblName=table.name,
+            parts=names,
+            deleteData=False,
+            ifExists=True,
+            needResult=False,
+        )
         self._call(lambda: self._client.drop_partitions_req(request))
 
     def close(self) -> None:
@@ -144,21 +155,30 @@ class HiveMetastore:
 
     def _new_table(self, table: CatalogTable) -> Any:
         return self._types.Table(
-            dbName=table.database, tableName=table.name, owner=getpass.getuser(),
-            createTime=int(time.time()), lastAccessTime=0, retention=0,
+            dbName=table.database,
+            tableName=table.name,
+            owner=getpass.getuser(),
+            createTime=int(time.time()),
+            lastAccessTime=0,
+            retention=0,
             tableType="MANAGED_TABLE" if table.managed else "EXTERNAL_TABLE",
-            partitionKeys=self._columns(table.partition_keys), parameters=dict(table.properties),
+            partitionKeys=self._columns(table.partition_keys),
+            parameters=dict(table.properties),
             sd=self._new_storage(table, table.location, table.serde_properties),
-        )  # fmt: skip
+        )
 
     def _new_storage(
         self, table: CatalogTable, location: str, properties: Mapping[str, str]
     ) -> Any:
         types = self._types
         storage = types.StorageDescriptor(
-            serdeInfo=types.SerDeInfo(parameters={}), compressed=False, numBuckets=0,
-            bucketCols=[], sortCols=[], parameters={},
-        )  # fmt: skip
+            serdeInfo=types.SerDeInfo(parameters={}),
+            compressed=False,
+            numBuckets=0,
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+        )
         self._fill(storage, table, location, properties)
         return storage
 
@@ -218,12 +238,18 @@ def _table(stored: Any) -> CatalogTable:
     storage = stored.sd
     serde = storage.serdeInfo
     return CatalogTable(
-        stored.dbName, stored.tableName, _read_columns(storage.cols),
-        _read_columns(stored.partitionKeys or ()), storage.location or "",
-        storage.inputFormat or "", storage.outputFormat or "", serde.serializationLib or "",
-        dict(serde.parameters or {}), dict(stored.parameters or {}),
+        stored.dbName,
+        stored.tableName,
+        _read_columns(storage.cols),
+        _read_columns(stored.partitionKeys or ()),
+        storage.location or "",
+        storage.inputFormat or "",
+        storage.outputFormat or "",
+        serde.serializationLib or "",
+        dict(serde.parameters or {}),
+        dict(stored.parameters or {}),
         stored.tableType == "MANAGED_TABLE",
-    )  # fmt: skip
+    )
 
 
 def _read_columns(columns: Sequence[Any]) -> tuple[CatalogColumn, ...]:
@@ -236,7 +262,8 @@ def _servers(uri: str) -> tuple[tuple[str, int], ...]:
         return servers(uri)
     except ValueError:
         raise OptionError(
-            "not the address of a Hive Metastore", value=uri,
+            "not the address of a Hive Metastore",
+            value=uri,
             option="hoodie.datasource.hive_sync.metastore.uris",
             hint="pass uri='thrift://host:9083'",
-        ) from None  # fmt: skip
+        ) from None

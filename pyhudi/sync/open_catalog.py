@@ -41,9 +41,10 @@ def location_of(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     database, dot, table = named.strip("/").replace("/", ".").rpartition(".")
     if not dot or not database or not table or "." in database or not parts.netloc:
         raise UserError(
-            "the URL does not name a table of a catalog", path=url,
+            "the URL does not name a table of a catalog",
+            path=url,
             hint="pass hive://host:9083/database.table or glue://database.table",
-        )  # fmt: skip
+        )
     options = replace(CatalogOptions(), uri=f"thrift://{parts.netloc}")
     catalog = open_catalog(CatalogKind(scheme), options)
     try:

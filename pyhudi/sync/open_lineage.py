@@ -74,7 +74,7 @@ def send_event(
         raise UserError(
             "no server of OpenLineage is set",
             hint="pass uri=, or set pyhudi.openlineage.url",
-        )  # fmt: skip
+        )
     found = _commit(state, instant)
     namespace, name = options.lineage_namespace, options.table or state.config.name
     entry = EntryChange(name)

@@ -85,6 +85,8 @@ def catalog_values(
 def _misfit(path: str, keys: tuple[str, ...], extractor: str | None, why: str) -> UserError:
     return UserError(
         f"the extractor cannot take partition values from the path: {why}",
-        partition=path, keys=",".join(keys), extractor=extractor or "by default",
+        partition=path,
+        keys=",".join(keys),
+        extractor=extractor or "by default",
         hint="set hoodie.datasource.hive_sync.partition_extractor_class, .partition_fields",
-    )  # fmt: skip
+    )

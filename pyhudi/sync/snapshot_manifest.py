@@ -65,8 +65,9 @@ def write_manifest(state: TableState, *, absolute: bool, dry_run: bool) -> Manif
     if any(base.source is not None for base in bases):
         raise UnsupportedTableError(
             "a manifest cannot list base files whose columns are in other files",
-            path=state.fs.url, hint="cluster the bootstrapped partitions first",
-        )  # fmt: skip
+            path=state.fs.url,
+            hint="cluster the bootstrapped partitions first",
+        )
     root = as_url(state.fs.url)
     lines = [f"{root}/{base.path}" if absolute else str(base.name) for base in bases]
     path = join(_FOLDERS[absolute], _NAME)
@@ -74,6 +75,9 @@ def write_manifest(state: TableState, *, absolute: bool, dry_run: bool) -> Manif
         state.fs.replace(path, "".join(f"{line}\n" for line in lines).encode())
     newest = state.timeline.commits.last
     return ManifestReport(
-        path, None if newest is None else newest.time, len(bases),
-        sum(len(found.logs) for found in view.latest_slices()), dry_run,
-    )  # fmt: skip
+        path,
+        None if newest is None else newest.time,
+        len(bases),
+        sum(len(found.logs) for found in view.latest_slices()),
+        dry_run,
+    )

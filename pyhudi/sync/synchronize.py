@@ -100,9 +100,11 @@ def _create_database(sync: _Sync, database: str) -> bool:
         return False
     if not sync.options.creates_database:
         raise CatalogError(
-            "the database does not exist", catalog=sync.catalog.url, database=database,
+            "the database does not exist",
+            catalog=sync.catalog.url,
+            database=database,
             hint="create it, or set hoodie.datasource.hive_sync.auto_create_database=true",
-        )  # fmt: skip
+        )
     if not sync.dry_run:
         sync.catalog.create_database(database)
     return True
@@ -134,9 +136,11 @@ def _must_recreate(entry: CatalogTable, stored: CatalogTable | None) -> str:
     if stored.input_format not in INPUT_FORMATS and stored.properties.get(PROVIDER) != "hudi":
         raise UserError(
             "the catalog has a table of another format under this name",
-            database=entry.database, table=entry.name, input_format=stored.input_format,
+            database=entry.database,
+            table=entry.name,
+            input_format=stored.input_format,
             hint="pass another table= or database=, or drop it from the catalog",
-        )  # fmt: skip
+        )
     if not same_location(stored.location, entry.location):
         return f"its location was {stored.location}"
     if _shapes(stored.partition_keys) != _shapes(entry.partition_keys):
@@ -217,16 +221,19 @@ def _sync_partitions(
     places = {p.values: p.location for p in known}
     added = [p for values, p in current.items() if values not in places]
     moved = [
-        p for values, p in current.items()
+        p
+        for values, p in current.items()
         if values in places and not same_location(places[values], p.location)
-    ]  # fmt: skip
+    ]
     dropped = [values for values in places if values not in current]
     if not sync.dry_run:
         _write_partitions(sync, entry, added, moved, dropped)
     return replace(
-        change, partitions_added=len(added), partitions_moved=len(moved),
+        change,
+        partitions_added=len(added),
+        partitions_moved=len(moved),
         partitions_dropped=len(dropped),
-    )  # fmt: skip
+    )
 
 
 def _write_partitions(

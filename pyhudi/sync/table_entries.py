@@ -113,9 +113,18 @@ def _entry(facts: EntryFacts, options: CatalogOptions) -> CatalogTable:
         serde[AS_READ_OPTIMIZED] = "false"
         properties |= _spark_properties(shown, keys, options)
     return CatalogTable(
-        entry_database(facts.config, options), entry_table(facts.config, options), columns, keys,
-        as_url(path), BASE_FILES, OUTPUT_FORMAT, SERDE, serde, properties, options.managed,
-    )  # fmt: skip
+        entry_database(facts.config, options),
+        entry_table(facts.config, options),
+        columns,
+        keys,
+        as_url(path),
+        BASE_FILES,
+        OUTPUT_FORMAT,
+        SERDE,
+        serde,
+        properties,
+        options.managed,
+    )
 
 
 def entry_table(config: TableConfig, options: CatalogOptions) -> str:

@@ -141,9 +141,13 @@ def compare_timelines(fs: FileSystem, other: FileSystem) -> TimelineComparison:
     """The difference between the commits of two tables, such as a table and its copy."""
     here, there = _commit_times(fs), _commit_times(other)
     return TimelineComparison(
-        fs.url, other.url, max(here, default=None), max(there, default=None),
-        tuple(sorted(here - there)), tuple(sorted(there - here)),
-    )  # fmt: skip
+        fs.url,
+        other.url,
+        max(here, default=None),
+        max(there, default=None),
+        tuple(sorted(here - there)),
+        tuple(sorted(there - here)),
+    )
 
 
 def _commit_times(fs: FileSystem) -> frozenset[str]:

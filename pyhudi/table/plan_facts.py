@@ -97,11 +97,14 @@ def _compactions(log: TimelineLog) -> Iterator[PlanFacts]:
         plan = log.plan(replace(instant, action=action), CompactionPlan.from_record)
         slices = tuple(
             PlannedSlice(
-                each.group.partition, each.group.file_id, each.base_instant, each.base_file,
+                each.group.partition,
+                each.group.file_id,
+                each.base_instant,
+                each.base_file,
                 each.log_files,
             )
             for each in plan.operations
-        )  # fmt: skip
+        )
         yield _facts(instant, action, slices)
 
 
@@ -120,12 +123,16 @@ def _clustered(log: TimelineLog, instant: Instant) -> tuple[PlannedSlice, ...]:
     plan = next((plan for plan in plans if plan.groups), ClusteringPlan())
     return tuple(
         PlannedSlice(
-            each.group.partition, each.group.file_id, None, each.base_file or None,
-            each.log_files, number,
+            each.group.partition,
+            each.group.file_id,
+            None,
+            each.base_file or None,
+            each.log_files,
+            number,
         )
         for number, group in enumerate(plan.groups)
         for each in group.slices
-    )  # fmt: skip
+    )
 
 
 def _facts(instant: Instant, action: Action, slices: tuple[PlannedSlice, ...]) -> PlanFacts:

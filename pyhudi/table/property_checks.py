@@ -42,9 +42,11 @@ def check_layout(config: TableConfig) -> None:
         return
     raise UnsupportedTableError(
         "the timeline layout of the properties contradicts the table version",
-        property=_LAYOUT, found=stated or "(missing)", version=config.version,
+        property=_LAYOUT,
+        found=stated or "(missing)",
+        version=config.version,
         hint=f"restore {_LAYOUT}={expected} in {PROPERTIES} if the timeline has this layout",
-    )  # fmt: skip
+    )
 
 
 def _check_defaults(config: TableConfig) -> None:
@@ -53,9 +55,11 @@ def _check_defaults(config: TableConfig) -> None:
         if found.strip().lower() != default:
             raise UnsupportedTableError(
                 "the table has a property with a value that is not supported",
-                property=name, found=found, supported=default,
+                property=name,
+                found=found,
+                supported=default,
                 hint="read it with Apache Hudi",
-            )  # fmt: skip
+            )
 
 
 def check_stated(config: TableConfig) -> None:
@@ -72,7 +76,9 @@ def check_stated(config: TableConfig) -> None:
         missing = "hoodie.table.partition.fields"
     if missing:
         raise UnsupportedTableError(
-            "the table's properties lack one that a writer needs", property=missing,
-            version=config.version, key_generator=config.key_generator.value,
+            "the table's properties lack one that a writer needs",
+            property=missing,
+            version=config.version,
+            key_generator=config.key_generator.value,
             hint=f"restore it in {PROPERTIES} as the table was created",
-        )  # fmt: skip
+        )

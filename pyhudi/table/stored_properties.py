@@ -220,8 +220,10 @@ def _check_slashes(config: TableConfig) -> None:
     raise _refusal(
         "dates are separated by slashes in partitions of one column only, whose names have no "
         "column name",
-        SLASHES, "true", "write it with Apache Hudi",
-    )  # fmt: skip
+        SLASHES,
+        "true",
+        "write it with Apache Hudi",
+    )
 
 
 def can_have_slashes(config: TableConfig) -> bool:

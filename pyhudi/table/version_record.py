@@ -79,6 +79,8 @@ def index_not_ready(fs: FileSystem, what: str, hint: str) -> IndexNotReadyError:
     if record is None:
         return IndexNotReadyError(what, path=fs.url, hint=hint)
     return IndexNotReadyError(
-        what, path=fs.url, unfinished=f"a change of the table {record}",
+        what,
+        path=fs.url,
+        unfinished=f"a change of the table {record}",
         hint=f"run {record.verb}, which finishes the change",
-    )  # fmt: skip
+    )

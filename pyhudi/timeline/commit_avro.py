@@ -126,8 +126,14 @@ def json_to_avro(data: bytes, *, replaces: bool, path: str) -> bytes:
     """The container of a commit that is stored as JSON.  Raises CorruptFileError."""
     try:
         return record_to_avro(json.loads(data), replaces=replaces)
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError,
-            OverflowError) as error:  # fmt: skip
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        KeyError,
+        RecursionError,
+        OverflowError,
+    ) as error:
         raise CorruptFileError("commit metadata cannot be stored as Avro", path=path) from error
 
 

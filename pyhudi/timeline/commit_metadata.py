@@ -194,8 +194,14 @@ class CommitMetadata:
         try:
             body = json.loads(data)
             return cls.from_object(body)
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError,
-                OverflowError) as error:  # fmt: skip
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+            OverflowError,
+        ) as error:
             raise CorruptFileError("commit metadata is not valid JSON", path=path) from error
 
     @classmethod

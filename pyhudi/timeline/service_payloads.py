@@ -248,10 +248,24 @@ def read_avro(data: bytes, *, path: str) -> dict[str, Any]:
         container = fastavro.reader(io.BytesIO(data))
         _check_container(container)
         records = list(container)
-    except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
-            RecursionError, StopIteration, UnicodeDecodeError, AttributeError,
-            AssertionError, ArithmeticError, zlib.error, SchemaParseException,
-            UnknownType) as error:  # fmt: skip
+    except (
+        ValueError,
+        EOFError,
+        KeyError,
+        TypeError,
+        IndexError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
+        StopIteration,
+        UnicodeDecodeError,
+        AttributeError,
+        AssertionError,
+        ArithmeticError,
+        zlib.error,
+        SchemaParseException,
+        UnknownType,
+    ) as error:
         raise CorruptFileError("not a readable Avro container", path=path) from error
     if len(records) != 1 or not isinstance(records[0], dict):
         raise CorruptFileError("expected one Avro record", path=path, found=len(records))

@@ -91,6 +91,16 @@ def read_work(data: bytes, *, path: str) -> RestoreWork | None:
         plans = (RollbackPlan.from_record(each, path=path) for each in records)
         stated = tuple(plan for plan in plans if plan is not None)
         return RestoreWork(stated, {str(name): int(count) for name, count in facts.items()})
-    except (ValueError, EOFError, KeyError, TypeError, IndexError, OverflowError, MemoryError,
-            AttributeError, RecursionError, StopIteration) as error:  # fmt: skip
+    except (
+        ValueError,
+        EOFError,
+        KeyError,
+        TypeError,
+        IndexError,
+        OverflowError,
+        MemoryError,
+        AttributeError,
+        RecursionError,
+        StopIteration,
+    ) as error:
         raise CorruptFileError("invalid work file of a restore", path=path) from error

@@ -49,9 +49,14 @@ class Ending:
         """Begin the delta commit of the metadata table: finish it, then `complete` the instant."""
         state = self.state
         return begin_metadata(
-            state.fs, state.config, state.log, self.now, self.mine, engine=engine,
+            state.fs,
+            state.config,
+            state.log,
+            self.now,
+            self.mine,
+            engine=engine,
             compact_after=self.compact_after,
-        )  # fmt: skip
+        )
 
 
 @contextmanager

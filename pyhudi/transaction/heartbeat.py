@@ -54,9 +54,11 @@ def check_no_writer(fs: FileSystem, rules: Heartbeats, act: str) -> None:
     """Raise WriteConflictError while a writer works on the table.  act: what has to wait."""
     if writers := sorted(living(fs, rules)):
         raise WriteConflictError(
-            "writers are working on the table", path=fs.url, instants=", ".join(writers),
+            "writers are working on the table",
+            path=fs.url,
+            instants=", ".join(writers),
             hint=f"{act} the table when they have finished",
-        )  # fmt: skip
+        )
 
 
 def is_alive(fs: FileSystem, beat: FileInfo, rules: Heartbeats, now: float) -> bool:
@@ -165,9 +167,12 @@ class _Beater:
         try:
             found = json.loads(content)
             return cls(
-                str(found["machine"]), int(found["pid"]), str(found["started"]),
-                str(found["token"]), float(found.get("interval_seconds") or 0),
-            )  # fmt: skip
+                str(found["machine"]),
+                int(found["pid"]),
+                str(found["started"]),
+                str(found["token"]),
+                float(found.get("interval_seconds") or 0),
+            )
         except (ValueError, KeyError, TypeError):
             return None
 

@@ -163,9 +163,14 @@ class Transaction:
         `complete`."""
         state = self.state
         self.metadata = begin_metadata(
-            state.fs, state.config, state.log, self.now, self.instant, engine=self.engine,
+            state.fs,
+            state.config,
+            state.log,
+            self.now,
+            self.instant,
+            engine=self.engine,
             compact_after=self.options.metadata_compact_after,
-        )  # fmt: skip
+        )
         return self.metadata
 
     def start(self, profile: CommitMetadata) -> None:

@@ -98,9 +98,11 @@ def _outcome(
             if steady_seconds() >= end:
                 raise StorageError(
                     "the outcome of the commit is unknown",
-                    instant=mine.time, path=log.path(mine), reason=str(unknown),
+                    instant=mine.time,
+                    path=log.path(mine),
+                    reason=str(unknown),
                     hint="check table.timeline for the instant before writing again",
-                ) from failed  # fmt: skip
+                ) from failed
         time.sleep(_PAUSE_SECONDS)
 
 

@@ -119,9 +119,15 @@ def rows_to_write(
         plan = replace(plan, schema=table.append(pa.field(IS_DELETED, pa.bool_())))
     groups = list(dict.fromkeys(home for shard in shards for home in shard.homes))
     match_plan = _MatchPlan(
-        context.state.fs, _spec(context), clauses, source, _router(parts, shards, groups), plan,
-        context.staging, has_rest,
-    )  # fmt: skip
+        context.state.fs,
+        _spec(context),
+        clauses,
+        source,
+        _router(parts, shards, groups),
+        plan,
+        context.staging,
+        has_rest,
+    )
     engine = context.engine
     found = engine.run(match_rows, _match_tasks(context, match_plan, groups), label="match")
     chunks = [chunk for matched in found for chunk in matched.chunks]

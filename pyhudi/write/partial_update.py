@@ -80,9 +80,11 @@ def partial_update(
         )
     if not (config.is_merge_on_read and config.layout.has_partial_logs):
         raise UnsupportedTableError(
-            "partial updates need a merge-on-read table of version 8 or newer", option=OPTION,
-            table_type=config.table_type.value, version=config.version,
-        )  # fmt: skip
+            "partial updates need a merge-on-read table of version 8 or newer",
+            option=OPTION,
+            table_type=config.table_type.value,
+            version=config.version,
+        )
     partial_rules(state.rules, path=state.fs.url)
     columns = _columns(text, stored)
     lacking = [name for name in state.rules.ordering if root_of(name) not in columns]

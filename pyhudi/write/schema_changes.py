@@ -110,15 +110,17 @@ def _moved(fields: _Fields, change: MovedColumn, rules: SchemaRules) -> tuple[st
     """(the present name of a column, the fields without it or with its new name)."""
     if len(change.path) > 1:
         raise SchemaError(
-            "a field of a struct cannot be renamed or dropped", column=".".join(change.path),
+            "a field of a struct cannot be renamed or dropped",
+            column=".".join(change.path),
             hint="Apache Hudi cannot read older files with other nested names",
-        )  # fmt: skip
+        )
     found = _one(fields, change.path[0])
     if found.name in rules.fixed:
         raise SchemaError(
-            "the column cannot be renamed or dropped", column=found.name,
+            "the column cannot be renamed or dropped",
+            column=found.name,
             hint="keys, partitions or record order depend on it",
-        )  # fmt: skip
+        )
     others = [f for f in fields if f.name != found.name]
     if change.name is None:
         return found.name, others
@@ -154,9 +156,10 @@ def _one(fields: _Fields, name: str) -> pa.Field:
     ]
     if len(found) != 1:
         raise SchemaError(
-            "the table has no such column", column=name,
+            "the table has no such column",
+            column=name,
             hint=columns_hint([name], [f.name for f in fields]),
-        )  # fmt: skip
+        )
     return found[0]
 
 
@@ -205,16 +208,19 @@ def _check_type(path: str, old: pa.DataType, new: pa.DataType, rules: SchemaRule
     facts = {"column": path, "type": str(old), "new": str(new)}
     if path in rules.fixed:
         raise SchemaError(
-            "the type of the column is fixed", **facts,
+            "the type of the column is fixed",
+            **facts,
             hint="keys, partitions or record order depend on it",
-        )  # fmt: skip
+        )
     if "." in path:
         raise SchemaError(
-            "the type of a field cannot change", **facts,
+            "the type of a field cannot change",
+            **facts,
             hint="Apache Hudi cannot read older files with other nested types",
-        )  # fmt: skip
+        )
     if not promotes(old, new):
         raise SchemaError(
-            "the column cannot have this type without a rewrite of its files", **facts,
+            "the column cannot have this type without a rewrite of its files",
+            **facts,
             hint="int becomes bigint or double, float double, decimals get more digits",
-        )  # fmt: skip
+        )

@@ -45,10 +45,13 @@ def maintained_indexes(
         before = stored.field(index.column).type if index.column in stored.names else kind
         if text_kind(before) is not text_kind(kind):
             raise SchemaError(
-                "the type of an indexed column cannot change in this way", index=name,
-                column=index.column, stored=str(before), incoming=str(kind),
+                "the type of an indexed column cannot change in this way",
+                index=name,
+                column=index.column,
+                stored=str(before),
+                incoming=str(kind),
                 hint="drop the index with table.index.drop() first",
-            )  # fmt: skip
+            )
         shapes.append(IndexShape(index, len(metadata.slices(index.partition))))
     return tuple(shapes)
 
@@ -60,10 +63,13 @@ def check_expressions(state: TableState, schema: pa.Schema) -> None:
         kind = schema.field(index.column).type if index.column in schema.names else None
         if kind is None or not index.accepts(kind):
             raise UnsupportedTableError(
-                "the table has an expression index that cannot be maintained", index=index.name,
-                expression=index.expression.function, column=index.column, type=str(kind),
+                "the table has an expression index that cannot be maintained",
+                index=index.name,
+                expression=index.expression.function,
+                column=index.column,
+                type=str(kind),
                 hint="drop it with table.index.drop()",
-            )  # fmt: skip
+            )
 
 
 def find_entries(

@@ -108,9 +108,10 @@ def _check_columns(argument: str, names: tuple[str, ...], schema: pa.Schema) -> 
     absent = [name for name in names if type_at(schema, name) is None]
     if absent:
         raise SchemaError(
-            f"{argument} names columns that are not in the schema", columns=", ".join(absent),
+            f"{argument} names columns that are not in the schema",
+            columns=", ".join(absent),
             hint=f"the schema has {', '.join(schema.names)}",
-        )  # fmt: skip
+        )
 
 
 def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
@@ -119,9 +120,11 @@ def _check_comparable(schema: pa.Schema, ordering: tuple[str, ...]) -> None:
         kind = type_at(schema, name)
         if kind is not None and pt.is_nested(kind):
             raise SchemaError(
-                "records cannot be ordered by a column of this type", column=name,
-                type=str(kind), hint="use a numeric, string or time column",
-            )  # fmt: skip
+                "records cannot be ordered by a column of this type",
+                column=name,
+                type=str(kind),
+                hint="use a numeric, string or time column",
+            )
 
 
 def _check_keyable(schema: pa.Schema, columns: tuple[str, ...]) -> None:
@@ -130,9 +133,10 @@ def _check_keyable(schema: pa.Schema, columns: tuple[str, ...]) -> None:
         kind = type_at(schema, name)
         if any(is_without(kind) for is_without in _WITHOUT_TEXT):
             raise SchemaError(
-                "a column of this type cannot be a key or partition value", column=name,
+                "a column of this type cannot be a key or partition value",
+                column=name,
                 type=str(kind),
-            )  # fmt: skip
+            )
 
 
 def _slashes(options: Options) -> dict[str, str]:
@@ -144,9 +148,11 @@ def _check_slashes(config: TableConfig) -> None:
         raise OptionError(
             "dates can be separated by slashes in partitions of one column only, whose names have "
             "no column name",
-            option=SLASHES, value="true", partition_by=",".join(config.partition_fields),
+            option=SLASHES,
+            value="true",
+            partition_by=",".join(config.partition_fields),
             hint="omit the option",
-        )  # fmt: skip
+        )
 
 
 def _capture(options: Options) -> dict[str, str]:
@@ -155,9 +161,11 @@ def _capture(options: Options) -> dict[str, str]:
     if not options.table.cdc:
         if mode is not None:
             raise OptionError(
-                "change data capture is not enabled", option=CDC_MODE, value=mode,
+                "change data capture is not enabled",
+                option=CDC_MODE,
+                value=mode,
                 hint="also set hoodie.table.cdc.enabled=true",
-            )  # fmt: skip
+            )
         return {}
     return {
         "hoodie.table.cdc.enabled": "true",

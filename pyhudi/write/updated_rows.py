@@ -27,24 +27,27 @@ def check_assignments(values: Mapping[str, Any], schema: pa.Schema, config: Tabl
     """
     if not isinstance(values, Mapping):
         raise UserError(
-            "set must name columns and their new values", given=repr(values)[:80],
+            "set must name columns and their new values",
+            given=repr(values)[:80],
             hint="such as update({'fare': 'fare * 2'}, where=\"city = 'sf'\")",
-        )  # fmt: skip
+        )
     if not values:
         raise UserError("no columns to update", hint="update({'fare': 'fare * 2'})")
     unknown = [str(name) for name in values if name not in schema.names]
     if unknown:
         raise UserError(
-            "the table has no such column", columns=", ".join(unknown),
+            "the table has no such column",
+            columns=", ".join(unknown),
             hint=columns_hint(unknown, schema.names),
-        )  # fmt: skip
+        )
     fixed = {root_of(name) for name in (*config.record_key_fields, *config.partition_fields)}
     changed = sorted(fixed & values.keys())
     if changed:
         raise UserError(
-            "an update cannot change record keys or partitions", columns=", ".join(changed),
+            "an update cannot change record keys or partitions",
+            columns=", ".join(changed),
             hint="delete the rows, then upsert them with their new keys",
-        )  # fmt: skip
+        )
 
 
 def updated_rows(

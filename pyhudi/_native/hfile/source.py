@@ -98,10 +98,12 @@ def check_not_cut(whole: mmap.mmap, path: str | None) -> None:
     new end would end the process (SIGBUS).  One fstat."""
     if whole.size() < len(whole):
         raise CorruptFileError(
-            "the file was truncated in place while it was open", path=path,
-            size=whole.size(), expected=len(whole),
+            "the file was truncated in place while it was open",
+            path=path,
+            size=whole.size(),
+            expected=len(whole),
             hint="files of a table never change; find out what wrote to it",
-        )  # fmt: skip
+        )
 
 
 def map_file(path: str) -> BytesSource:

@@ -31,9 +31,11 @@ _EXAMPLE: Final = (
 )
 
 _log_format: Final = click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text",
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
     help="json: the log as lines of JSON on standard error, instead of the progress.",
-)  # fmt: skip
+)
 
 
 @click.group()
@@ -57,21 +59,43 @@ def once(call: Call, **flags: Any) -> Any:
 
 
 @command(
-    "run", ingest, target=Target.NOTHING, kind=StreamerCommand,
+    "run",
+    ingest,
+    target=Target.NOTHING,
+    kind=StreamerCommand,
     example=f"ingest run {_EXAMPLE} --continuous",
-)  # fmt: skip
+)
 @stream_flags
 @click.option("--continuous", is_flag=True, help="Follow the source until SIGTERM or SIGINT.")
-@click.option("--min-sync-interval-seconds", type=click.FloatRange(min=0), default=0.0,
-              metavar="SECONDS", help="Least time from one batch to the next.")  # fmt: skip
-@click.option("--max-retry-count", type=COUNT,
-              help="Retries of a batch; default: no limit if continuous, else none.")  # fmt: skip
-@click.option("--retry-interval-seconds", type=seconds, default="1", show_default=True,
-              help="First pause before a retry; it doubles up to five minutes.")  # fmt: skip
-@click.option("--health-file", type=name_of, metavar="FILE",
-              help="Write the state as JSON to this file.")  # fmt: skip
-@click.option("--http", "http", type=name_of, metavar="[ADDRESS:]PORT",
-              help="Serve /health and /metrics; the address defaults to 127.0.0.1.")  # fmt: skip
+@click.option(
+    "--min-sync-interval-seconds",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Least time from one batch to the next.",
+)
+@click.option(
+    "--max-retry-count",
+    type=COUNT,
+    help="Retries of a batch; default: no limit if continuous, else none.",
+)
+@click.option(
+    "--retry-interval-seconds",
+    type=seconds,
+    default="1",
+    show_default=True,
+    help="First pause before a retry; it doubles up to five minutes.",
+)
+@click.option(
+    "--health-file", type=name_of, metavar="FILE", help="Write the state as JSON to this file."
+)
+@click.option(
+    "--http",
+    "http",
+    type=name_of,
+    metavar="[ADDRESS:]PORT",
+    help="Serve /health and /metrics; the address defaults to 127.0.0.1.",
+)
 @_log_format
 def run(
     call: Call,
@@ -141,10 +165,19 @@ def stopping() -> Iterator[threading.Event]:
 
 @command("tables", ingest, target=Target.NOTHING, example="ingest tables lake.toml --http 8080")
 @click.argument("tables_file", metavar="FILE", type=name_of)
-@click.option("--health-file", type=name_of, metavar="FILE",
-              help="Write the state of all tables as JSON to this file.")  # fmt: skip
-@click.option("--http", "http", type=name_of, metavar="[ADDRESS:]PORT",
-              help="Serve /health and /metrics of all tables.")  # fmt: skip
+@click.option(
+    "--health-file",
+    type=name_of,
+    metavar="FILE",
+    help="Write the state of all tables as JSON to this file.",
+)
+@click.option(
+    "--http",
+    "http",
+    type=name_of,
+    metavar="[ADDRESS:]PORT",
+    help="Serve /health and /metrics of all tables.",
+)
 @_log_format
 def tables(
     call: Call, tables_file: str, health_file: str | None, http: str | None, log_format: str
@@ -173,12 +206,15 @@ def tables(
 
 
 @command("status", ingest, example="ingest status trips")
-@click.option("--source-class", type=name_of, metavar="CLASS",
-              help="The source, for its lag.")  # fmt: skip
-@click.option("--source-props", type=name_of, metavar="FILE",
-              help="Properties of the source.")  # fmt: skip
-@click.option("--hoodie-conf", multiple=True, type=setting, metavar="NAME=VALUE",
-              help="One property of the source; may be repeated.")  # fmt: skip
+@click.option("--source-class", type=name_of, metavar="CLASS", help="The source, for its lag.")
+@click.option("--source-props", type=name_of, metavar="FILE", help="Properties of the source.")
+@click.option(
+    "--hoodie-conf",
+    multiple=True,
+    type=setting,
+    metavar="NAME=VALUE",
+    help="One property of the source; may be repeated.",
+)
 @limit_option(5, "Commits to show.")
 def status(
     call: Call,

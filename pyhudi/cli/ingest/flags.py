@@ -41,8 +41,10 @@ WITHOUT_EFFECT: Final = frozenset(
 """Flags with a value that tune components of Spark."""
 _ALONE: Final = frozenset({"--retry-on-source-failures"})
 """Flags without a value that state what an ingest does anyway."""
-_SAME: Final = {"--source-ordering-fields": "--source-ordering-field",
-                "--target-path": "--target-base-path"}  # fmt: skip
+_SAME: Final = {
+    "--source-ordering-fields": "--source-ordering-field",
+    "--target-path": "--target-base-path",
+}
 
 
 class StreamerCommand(CommandWithHelp):

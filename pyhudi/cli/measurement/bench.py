@@ -52,12 +52,28 @@ def bench_rows(first: int, count: int, *, ts: int) -> pa.RecordBatch:
 
 
 @command("bench", example="bench /tmp/pyhudi_bench --rows 200000 --seconds 20")
-@click.option("--rows", type=click.IntRange(min=1), default=500_000, show_default=True,
-              help="Rows to load at most.")  # fmt: skip
-@click.option("--seconds", type=click.IntRange(min=1), default=30, show_default=True,
-              help="Time for all steps, about.")  # fmt: skip
-@click.option("--type", "table_type", type=click.Choice(["cow", "mor"]), default="cow",
-              show_default=True, help="The type of the table.")  # fmt: skip
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=500_000,
+    show_default=True,
+    help="Rows to load at most.",
+)
+@click.option(
+    "--seconds",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Time for all steps, about.",
+)
+@click.option(
+    "--type",
+    "table_type",
+    type=click.Choice(["cow", "mor"]),
+    default="cow",
+    show_default=True,
+    help="The type of the table.",
+)
 def bench(call: Call, rows: int, seconds: int, table_type: TableTypeName) -> Any:
     """Measure load, upsert, look-up and scan with a new table at PATH, which is deleted at the end.
 
@@ -66,10 +82,16 @@ def bench(call: Call, rows: int, seconds: int, table_type: TableTypeName) -> Any
     """
     _check_free(call)
     table = pyhudi.create_table(
-        call.path, _SCHEMA, record_key="id", partition_by="city", ordering="ts",
-        table_type=table_type, options=call.options, storage_options=call.storage,
+        call.path,
+        _SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="ts",
+        table_type=table_type,
+        options=call.options,
+        storage_options=call.storage,
         engine=call.engine,
-    )  # fmt: skip
+    )
     try:
         steps = list(_steps(table, rows, seconds))
     finally:
@@ -85,13 +107,15 @@ def _check_free(call: Call) -> None:
         if not call.store.children(""):
             return
         raise UserError(
-            "the path for the measurement is not empty", path=call.store.url,
+            "the path for the measurement is not empty",
+            path=call.store.url,
             hint="choose a path that does not exist",
-        ) from None  # fmt: skip
+        ) from None
     raise UserError(
-        "a table exists at the path for the measurement", path=found.path,
+        "a table exists at the path for the measurement",
+        path=found.path,
         hint="choose a path that does not exist",
-    )  # fmt: skip
+    )
 
 
 def _steps(table: pyhudi.Table, rows: int, seconds: float) -> Iterator[dict[str, Any]]:

@@ -23,10 +23,10 @@ def report(call: Call, output: str) -> Any:
     target = Path(output)
     if not output or target.is_dir() or not target.parent.is_dir():
         raise UserError(
-            "the page cannot be written to this path", output=output,
+            "the page cannot be written to this path",
+            output=output,
             hint="name a file in an existing folder",
-        )  # fmt: skip
+        )
     found = table_report(call.store, call.parsed, call.engine)
     size = found.save(target).stat().st_size
-    return Answer({"path": call.path, "output": str(target), "bytes": size},
-                  text=f"wrote {target}")  # fmt: skip
+    return Answer({"path": call.path, "output": str(target), "bytes": size}, text=f"wrote {target}")

@@ -20,23 +20,51 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @command("serve", example="serve trips --tokens tokens.txt --port 32010", prints_rows=True)
-@click.option("--table", "others", multiple=True, type=setting, metavar="NAME=PATH",
-              help="A further table; may be repeated.")  # fmt: skip
-@click.option("--host", default="127.0.0.1", show_default=True,
-              help="The address; one of another network needs TLS.")  # fmt: skip
+@click.option(
+    "--table",
+    "others",
+    multiple=True,
+    type=setting,
+    metavar="NAME=PATH",
+    help="A further table; may be repeated.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address; one of another network needs TLS.",
+)
 @click.option("--port", type=click.IntRange(1, 65535), help="Default: a free port.")
-@click.option("--tokens", "token_file", type=_FILE,
-              help="A file with one token per line, of at least 16 characters; without it, a new "
-              "token is printed.")  # fmt: skip
+@click.option(
+    "--tokens",
+    "token_file",
+    type=_FILE,
+    help="A file with one token per line, of at least 16 characters; without it, a new "
+    "token is printed.",
+)
 @click.option("--certificate", type=_FILE, help="The certificate chain for TLS, as PEM.")
 @click.option("--private-key", type=_FILE, help="The private key of the certificate, as PEM.")
-@click.option("--max-seconds", type=seconds, default="60", show_default=True,
-              help="The longest time of a query.")  # fmt: skip
-@click.option("--max-rows", type=COUNT, default=10_000_000, show_default=True,
-              help="The largest result of a query.")  # fmt: skip
-@click.option("--max-memory", default="1GB", show_default=True, metavar="SIZE",
-              help="The memory of a query; a quarter and 256 MiB more are for rows read."
-              )  # fmt: skip
+@click.option(
+    "--max-seconds",
+    type=seconds,
+    default="60",
+    show_default=True,
+    help="The longest time of a query.",
+)
+@click.option(
+    "--max-rows",
+    type=COUNT,
+    default=10_000_000,
+    show_default=True,
+    help="The largest result of a query.",
+)
+@click.option(
+    "--max-memory",
+    default="1GB",
+    show_default=True,
+    metavar="SIZE",
+    help="The memory of a query; a quarter and 256 MiB more are for rows read.",
+)
 @click.option("--stop-after", type=seconds, metavar="SECONDS", help="Default: runs until stopped.")
 def serve(
     call: Call,
@@ -63,9 +91,13 @@ def serve(
     tokens = [secrets.token_urlsafe()] if token_file is None else token_file.read_text().split()
     limits = QueryLimits(seconds=max_seconds, result_rows=max_rows, memory=max_memory)
     server = SqlServer(
-        tables, tokens=tokens, host=host, port=port or 0, tls=_tls(certificate, private_key),
+        tables,
+        tokens=tokens,
+        host=host,
+        port=port or 0,
+        tls=_tls(certificate, private_key),
         limits=limits,
-    )  # fmt: skip
+    )
     call.engine.pause()
     token = tokens[0] if token_file is None else None
     facts = {"url": server.url, "tables": sorted(tables), "token": token}

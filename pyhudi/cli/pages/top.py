@@ -25,8 +25,9 @@ _COMMITS: Final = 8
 
 
 @command("top", example="top trips --interval 5", prints_rows=True)
-@click.option("--interval", type=seconds, default="2", show_default=True,
-              help="Seconds between two views.")  # fmt: skip
+@click.option(
+    "--interval", type=seconds, default="2", show_default=True, help="Seconds between two views."
+)
 @click.option("--count", type=COUNT, help="Number of views; without it, until stopped.")
 def top(call: Call, interval: float, count: int | None) -> Any:
     """Follow a table: its size, logs, pending instants and newest commits.
@@ -112,9 +113,12 @@ def _screen(view: dict[str, Any]) -> Group:
         commits.add_column(name, justify="right")
     for row in reversed(view["commits"]):
         commits.add_row(
-            moment_text(row["instant"]), Text(row["operation"]), count_text(row["changed_rows"]),
-            count_text(row["written_rows"]), bytes_text(row["bytes_written"]),
-        )  # fmt: skip
+            moment_text(row["instant"]),
+            Text(row["operation"]),
+            count_text(row["changed_rows"]),
+            count_text(row["written_rows"]),
+            bytes_text(row["bytes_written"]),
+        )
     waiting = ", ".join(f"{i['action']} {moment_text(i['instant'])}" for i in view["pending"][:8])
     return Group(
         Text(f"{view['table']}   {view['at']}", style="bold"),

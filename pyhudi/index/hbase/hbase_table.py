@@ -91,9 +91,11 @@ class HBasePlace:
         with self._failing():
             if self.table.encode() not in self._request(lambda connection: connection.tables()):
                 raise IndexNotReadyError(
-                    "the HBase table does not exist", table=self.table, gateway=self.gateway,
+                    "the HBase table does not exist",
+                    table=self.table,
+                    gateway=self.gateway,
                     hint=f"create it in the HBase shell: create '{self.table}', '_s'",
-                )  # fmt: skip
+                )
             families = self._request(lambda connection: connection.table(self.table).families())
         if b"_s" not in {bytes(name).rstrip(b":") for name in families}:
             raise IndexNotReadyError(
@@ -183,10 +185,13 @@ class HBasePlace:
         except _failures() as error:
             _forget(self)
             raise StorageError(
-                "the request to HBase failed", table=self.table, gateway=self.gateway,
-                why=getattr(error, "message", None) or str(error), retryable=True,
+                "the request to HBase failed",
+                table=self.table,
+                gateway=self.gateway,
+                why=getattr(error, "message", None) or str(error),
+                retryable=True,
                 hint="start its Thrift gateway, or set pyhudi.index.hbase.gateway",
-            ) from error  # fmt: skip
+            ) from error
 
 
 class Pace:

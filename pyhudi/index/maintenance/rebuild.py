@@ -344,9 +344,11 @@ def _check(
     for check in in_waves(engine, check_bucket, tasks, "check", report):
         if check.counts:
             raise CorruptFileError(
-                "a bucket of the new index differs from the table", bucket=check.bucket,
-                faults=dict(check.counts), hint="rebuild again; the old index is unchanged",
-            )  # fmt: skip
+                "a bucket of the new index differs from the table",
+                bucket=check.bucket,
+                faults=dict(check.counts),
+                hint="rebuild again; the old index is unchanged",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,10 @@ class Checkpoint:
             if body["version"] != _VERSION or body["hash"] != "java":
                 raise CorruptFileError(
                     "a checkpoint of the RocksDB index has an unsupported format version",
-                    path=path, version=body["version"], hash=body["hash"],
-                )  # fmt: skip
+                    path=path,
+                    version=body["version"],
+                    hash=body["hash"],
+                )
             pending = frozenset(InstantTime(time) for time in body["pending"])
             buckets = tuple(
                 BucketState(b["number"], b["id"], tuple(StoredTable(**t) for t in b["tables"]))

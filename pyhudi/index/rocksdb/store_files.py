@@ -233,9 +233,11 @@ def _fetched(place: Place, state: BucketState, table: StoredTable) -> Path:
     if source.size != table.size_bytes:
         raise CorruptFileError(
             "a table of the RocksDB index differs in size from its checkpoint",
-            path=table.stored, bytes=source.size, expected=table.size_bytes,
+            path=table.stored,
+            bytes=source.size,
+            expected=table.size_bytes,
             hint="run table.index.rebuild() to build the index from the table's keys",
-        )  # fmt: skip
+        )
     with making.open("wb") as sink:
         for start in range(0, table.size_bytes, _COPY_BYTES):
             sink.write(source.read_at(start, min(_COPY_BYTES, table.size_bytes - start)))

@@ -93,9 +93,10 @@ def _new_index(state: TableState, request: SecondaryRequest) -> SecondaryIndex:
     schema = state.schema()
     if column not in schema.names:
         raise UserError(
-            "the table has no such column", column=column,
+            "the table has no such column",
+            column=column,
             hint=columns_hint([column], schema.names),
-        )  # fmt: skip
+        )
     if not is_indexable(schema.field(column).type):
         raise SchemaError(
             "a column of this type cannot have a secondary index",

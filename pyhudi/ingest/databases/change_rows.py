@@ -169,9 +169,11 @@ class _Changes:
 
     @classmethod
     def of(
-        cls, reader: ChangeReader, segments: Sequence[ChangedRows],
+        cls,
+        reader: ChangeReader,
+        segments: Sequence[ChangedRows],
         kinds: Mapping[tuple[int, int], PostgresType],
-    ) -> _Changes:  # fmt: skip
+    ) -> _Changes:
         index = np.concatenate([np.empty(0, np.int64), *(s.index for s in segments)])
         order = np.argsort(index, kind="stable")
         sizes = [len(s.index) for s in segments]

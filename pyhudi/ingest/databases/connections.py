@@ -81,9 +81,11 @@ def database(url: str, driver: str | None = None) -> Database:
     name = {"postgres": "postgresql"}.get(scheme, scheme)
     if not separator or driver not in (None, "adbc", "sqlalchemy"):
         raise OptionError(
-            "not the URL of a database, or an unknown driver", url=_public(url), driver=driver,
+            "not the URL of a database, or an unknown driver",
+            url=_public(url),
+            driver=driver,
             hint="pass a URL such as postgresql://user@host/database; driver: adbc or sqlalchemy",
-        )  # fmt: skip
+        )
     module = _ADBC.get(name)
     if driver is None:
         driver = "adbc" if module is not None and find_spec(module) else "sqlalchemy"
@@ -148,9 +150,11 @@ class _AdbcDatabase:
             if "mismatch" in str(error):
                 raise _mixed(str(error)) from error
             raise StorageError(
-                "the database did not return all rows", database=self.url, reason=str(error),
+                "the database did not return all rows",
+                database=self.url,
+                reason=str(error),
                 retryable=_passes(error),
-            ) from error  # fmt: skip
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +217,11 @@ def _columns(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> pa.Recor
 
 def _mixed(reason: str, **where: str) -> SchemaError:
     return SchemaError(
-        "a column of the query has values of several types", **where, reason=reason,
+        "a column of the query has values of several types",
+        **where,
+        reason=reason,
         hint="cast the column in the query",
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -224,9 +230,11 @@ def _typed(errors: type[Exception], url: str) -> Iterator[None]:
         yield
     except errors as error:
         raise StorageError(
-            "the database did not answer a query", database=url, reason=str(error).strip(),
+            "the database did not answer a query",
+            database=url,
+            reason=str(error).strip(),
             retryable=_passes(error),
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _passes(error: BaseException) -> bool:

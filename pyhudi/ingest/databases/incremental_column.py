@@ -134,17 +134,22 @@ def _of_postgres(
     types = column_types(database, query, ())
     if column not in types:
         raise UserError(
-            "the query has no such column", column=column, columns=", ".join(types),
+            "the query has no such column",
+            column=column,
+            columns=", ".join(types),
             database=database.url,
-        )  # fmt: skip
+        )
     kind = types[column].kind
     found = pa.Table.from_batches(database.query(f"{_ORDER_OF_TYPE}{kind}", ()))
     name, is_ordered = found.to_pylist()[0].values()
     if not is_ordered:
         raise UserError(
-            "the type of the incremental column has no order", column=column, type=name,
-            database=database.url, hint="choose a column of numbers, times or text",
-        )  # fmt: skip
+            "the type of the incremental column has no order",
+            column=column,
+            type=name,
+            database=database.url,
+            hint="choose a column of numbers, times or text",
+        )
     suited = _TIMES if isinstance(overlap, timedelta) else _INTEGERS | _NUMBERS
     if overlap is not None and kind not in suited:
         raise _no_overlap(column, overlap, name)
@@ -227,13 +232,18 @@ def _parsed(checkpoint: str, kind: pa.DataType) -> Any:
 
 def not_a_checkpoint(checkpoint: str, expected: str) -> UserError:
     return UserError(
-        "the table's checkpoint is not one of this query", checkpoint=checkpoint,
-        expected=expected, hint="the newest commit was written from another source or column",
-    )  # fmt: skip
+        "the table's checkpoint is not one of this query",
+        checkpoint=checkpoint,
+        expected=expected,
+        hint="the newest commit was written from another source or column",
+    )
 
 
 def _no_overlap(column: str, overlap: Overlap, kind: str) -> OptionError:
     return OptionError(
-        "the values of the incremental column have no such overlap", column=column, type=kind,
-        overlap=str(overlap), hint="a number for numbers, a timedelta for dates and timestamps",
-    )  # fmt: skip
+        "the values of the incremental column have no such overlap",
+        column=column,
+        type=kind,
+        overlap=str(overlap),
+        hint="a number for numbers, a timedelta for dates and timestamps",
+    )

@@ -210,9 +210,14 @@ class MessageLog:
                 raise _wrong("a change has a relation that no message described", relation=int(id))
 
     def _joined(
-        self, relation: Relation, rows: Positions, has_old: Mask, has_new: Mask,
-        old: _Tuples, new: _Tuples,
-    ) -> ChangedRows:  # fmt: skip
+        self,
+        relation: Relation,
+        rows: Positions,
+        has_old: Mask,
+        has_new: Mask,
+        old: _Tuples,
+        new: _Tuples,
+    ) -> ChangedRows:
         index = np.concatenate([rows[has_old] * 2, rows[has_new] * 2 + 1])
         order = np.argsort(index, kind="stable")
         deleted = np.concatenate([np.ones(has_old.sum(), bool), np.zeros(has_new.sum(), bool)])

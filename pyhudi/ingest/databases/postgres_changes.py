@@ -136,10 +136,14 @@ class PostgresChanges:
                 if batch is not None:
                     return batch
             reader = ChangeReader(
-                self._table, source.ids, schema,
-                PresentRows(source.columns, partial(self._find, source)), self._catalog, table,
+                self._table,
+                source.ids,
+                schema,
+                PresentRows(source.columns, partial(self._find, source)),
+                self._catalog,
+                table,
                 self._truncate == "ignore",
-            )  # fmt: skip
+            )
             return self._changes(run, reader, checkpoint or confirmed, limits)
 
     def _changes(
@@ -263,9 +267,11 @@ class PostgresChanges:
         ):
             raise SnapshotExpiredError(
                 "the replication slot no longer has the changes after the checkpoint",
-                slot=self._slot, checkpoint=checkpoint, slot_lsn=lsn,
+                slot=self._slot,
+                checkpoint=checkpoint,
+                slot_lsn=lsn,
                 hint="reset the checkpoint to start again with a snapshot of the table",
-            )  # fmt: skip
+            )
         return str(lsn)
 
     def _created(self, run: RunQuery) -> str:
@@ -277,8 +283,10 @@ class PostgresChanges:
         found = run(
             "SELECT data FROM pg_logical_slot_peek_binary_changes($1, NULL, $2::text::int4, "
             "'proto_version', '1', 'publication_names', $3)",
-            self._slot, str(changes), quoted(self._publication),
-        )  # fmt: skip
+            self._slot,
+            str(changes),
+            quoted(self._publication),
+        )
         log = MessageLog(found["data"].cast(pa.large_binary()).combine_chunks())
         if len(log.starts):
             self._change_bytes = max(1, len(log.bytes) // len(log.starts))

@@ -95,10 +95,12 @@ def postgres_rows(
     batches = postgres_batches(database, f"SELECT {parts} FROM ({text}) AS pyhudi_query", values)
     first = next(batches)
     texts = TextRows({n: k for n, k in kinds.items() if k is not None}, known, completes=False)
-    schema = pa.schema([
-        texts.schema.field(field.name) if kinds[field.name] else table_field(field, known)
-        for field in first.schema
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            texts.schema.field(field.name) if kinds[field.name] else table_field(field, known)
+            for field in first.schema
+        ]
+    )
 
     def typed() -> Iterator[pa.RecordBatch]:
         yield _typed(first, schema, texts, rejected)

@@ -29,8 +29,11 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             columns.append(column if column.type == field.type else pc.cast(column, field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
-                "values of the database do not fit the table's column", column=field.name,
-                found=str(column.type), expected=str(field.type), reason=str(error),
+                "values of the database do not fit the table's column",
+                column=field.name,
+                found=str(column.type),
+                expected=str(field.type),
+                reason=str(error),
                 hint="cast the column in the query, or create the table with its type",
-            ) from error  # fmt: skip
+            ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -123,9 +123,11 @@ def _names(block: _Block, path: str, known: pa.Schema, dialect: CsvDialect) -> l
         names = [text.decode() for text in texts]
     except UnicodeDecodeError as error:
         raise CorruptFileError(
-            "the header of a CSV file is not text in its encoding", path=path,
-            encoding=dialect.encoding, hint="state the encoding",
-        ) from error  # fmt: skip
+            "the header of a CSV file is not text in its encoding",
+            path=path,
+            encoding=dialect.encoding,
+            hint="state the encoding",
+        ) from error
     if len(set(names)) < len(names):
         raise CorruptFileError(
             "the header of a CSV file has a name twice",

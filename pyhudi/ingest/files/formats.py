@@ -170,9 +170,12 @@ def read_rows(
 def _check_decoded(rejected: RejectedRows, path: str) -> None:
     for row in rejected.take().slice(0, 1).to_pylist():
         raise CorruptFileError(
-            "a row of the file cannot be decoded", path=path, position=row["position"],
-            reason=row["reason"], hint="correct the row, or ingest the file and skip such rows",
-        )  # fmt: skip
+            "a row of the file cannot be decoded",
+            path=path,
+            position=row["position"],
+            reason=row["reason"],
+            hint="correct the row, or ingest the file and skip such rows",
+        )
 
 
 @contextmanager
@@ -183,9 +186,11 @@ def _typed(form: str, path: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, EOFError, UnsupportedTableError) as error:
         raise CorruptFileError(
-            f"not a {form} file that fits the table", path=path, reason=str(error),
+            f"not a {form} file that fits the table",
+            path=path,
+            reason=str(error),
             hint="check the file, or state its format",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _arrow_reader(file: Any) -> tuple[Any, bool]:

@@ -51,9 +51,11 @@ def file_position(checkpoint: str | None, order: str, late_seconds: float) -> Fi
         return _TimePosition(_times(checkpoint)[0])
     except ValueError:
         raise UserError(
-            "the table's checkpoint is not one of a file source", checkpoint=checkpoint,
-            order=order, hint="the newest commit was written from another source or order of files",
-        ) from None  # fmt: skip
+            "the table's checkpoint is not one of a file source",
+            checkpoint=checkpoint,
+            order=order,
+            hint="the newest commit was written from another source or order of files",
+        ) from None
 
 
 def _after_name(checkpoint: str | None) -> str:

@@ -75,9 +75,11 @@ def listed(path: str) -> Iterator[None]:
         yield
     except FileMissingError as error:
         raise FileMissingError(
-            "a file of the source was removed before it was read", path=path, retryable=True,
+            "a file of the source was removed before it was read",
+            path=path,
+            retryable=True,
             hint="the next attempt leaves it out; remove files after their commit only",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def chained_rows(

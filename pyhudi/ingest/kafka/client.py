@@ -202,9 +202,11 @@ class TopicClient:
                 hint="correct the credentials and the settings of TLS",
             )
         return StorageError(
-            f"Kafka did not answer a request for {what}", **facts, retryable=True,
+            f"Kafka did not answer a request for {what}",
+            **facts,
+            retryable=True,
             hint="check the servers, the topic and the credentials",
-        )  # fmt: skip
+        )
 
     def _denied(self) -> tuple[int, ...]:
         codes = self._kafka.KafkaError
@@ -432,10 +434,14 @@ class _Silence:
 
     def error(self, position: Mapping[int, int], ends: Mapping[int, int]) -> StorageError:
         return StorageError(
-            "Kafka sent no messages although there are some", topic=self._client._topic,
-            position=dict(position), ends=dict(ends), reason=self._client._last_event,
-            retryable=True, hint="check the brokers that lead the partitions",
-        )  # fmt: skip
+            "Kafka sent no messages although there are some",
+            topic=self._client._topic,
+            position=dict(position),
+            ends=dict(ends),
+            reason=self._client._last_event,
+            retryable=True,
+            hint="check the brokers that lead the partitions",
+        )
 
 
 def _library() -> Any:

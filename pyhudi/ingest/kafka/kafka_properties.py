@@ -69,9 +69,11 @@ def _protobuf(properties: Mapping[str, str]) -> MessageFormat:
     deserializer = properties.get(name, "").rpartition(".")[2]
     if deserializer not in ("", *_PROTOBUF_DESERIALIZERS):
         raise OptionError(
-            "unknown deserializer of Protobuf", option=f"hoodie.streamer.{name}",
-            value=properties[name], hint="use " + " or ".join(_PROTOBUF_DESERIALIZERS),
-        )  # fmt: skip
+            "unknown deserializer of Protobuf",
+            option=f"hoodie.streamer.{name}",
+            value=properties[name],
+            hint="use " + " or ".join(_PROTOBUF_DESERIALIZERS),
+        )
     provider, source = "schemaprovider.proto.", "kafka with Protobuf"
     message = properties.get(provider + "class.name")
     registry = descriptors = None

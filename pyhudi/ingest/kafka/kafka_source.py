@@ -178,9 +178,13 @@ class KafkaSource:
         of_rows = RowPlaces()
         of_rows.add(table.num_rows, lambda rows: places.of(retained[list(rows)].tolist()) or [])
         return SourceBatch(
-            table.to_reader(), str(end), rejected, lambda: self._report(end),
-            _splits(self._connection, start, end, table.schema), of_rows,
-        )  # fmt: skip
+            table.to_reader(),
+            str(end),
+            rejected,
+            lambda: self._report(end),
+            _splits(self._connection, start, end, table.schema),
+            of_rows,
+        )
 
     def plan(
         self, checkpoint: str | None, limits: SourceLimits, schema: pa.Schema
@@ -196,9 +200,12 @@ class KafkaSource:
         if not splits:
             return None
         return SourceBatch(
-            rows.empty_table().to_reader(), str(end), RejectedRows(),
-            lambda: self._report(end), splits,
-        )  # fmt: skip
+            rows.empty_table().to_reader(),
+            str(end),
+            RejectedRows(),
+            lambda: self._report(end),
+            splits,
+        )
 
     def lag(self, checkpoint: str | None) -> SourceLag:
         """The number of offsets between the checkpoint and the ends of the partitions."""
@@ -256,9 +263,11 @@ class KafkaSource:
         if len(partitions) != 1:
             raise UserError(
                 "one offset cannot be the position in a topic with several partitions",
-                topic=topic, partitions=len(partitions), checkpoint=checkpoint,
+                topic=topic,
+                partitions=len(partitions),
+                checkpoint=checkpoint,
                 hint="state topic,partition:offset,...",
-            )  # fmt: skip
+            )
         return TopicOffsets(topic, {partitions[0]: int(checkpoint)})
 
     def _present(

@@ -57,9 +57,14 @@ class MessageBatch:
         optional = (self.keys, self.timestamps, self.headers)
         keys, timestamps, headers = (c if c is None else c.take(chosen) for c in optional)
         return MessageBatch(
-            self.topic, self.values.take(chosen), self.partitions[positions],
-            self.offsets[positions], keys, timestamps, headers,
-        )  # fmt: skip
+            self.topic,
+            self.values.take(chosen),
+            self.partitions[positions],
+            self.offsets[positions],
+            keys,
+            timestamps,
+            headers,
+        )
 
     def before(self, offset: int) -> MessageBatch:
         """The messages with lower offsets, of one partition."""

@@ -45,9 +45,11 @@ def parsed(checkpoint: str, topic: str) -> TopicOffsets:
         ) from None
     if name != topic:
         raise UserError(
-            "the table's checkpoint is of another topic", checkpoint=checkpoint, topic=topic,
+            "the table's checkpoint is of another topic",
+            checkpoint=checkpoint,
+            topic=topic,
             hint="a table continues one topic; reset the checkpoint to change it",
-        )  # fmt: skip
+        )
     return TopicOffsets(name, offsets)
 
 

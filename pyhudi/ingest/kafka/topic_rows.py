@@ -128,9 +128,11 @@ class TopicRows:
         decoded = _moved(self._keys.decode(keys.take(pa.array(named))), places[named])
         rows = decoded.rows
         rows = pa.table(
-            {name: rows.column(name) if name in rows.column_names else pa.nulls(rows.num_rows)
-             for name in self._settings.key_columns}
-        )  # fmt: skip
+            {
+                name: rows.column(name) if name in rows.column_names else pa.nulls(rows.num_rows)
+                for name in self._settings.key_columns
+            }
+        )
         rows = rows.append_column(IS_DELETED, pa.repeat(pa.scalar(True), rows.num_rows))
         failures = [MessageFailure(int(p), "key and value are null") for p in places[keyless]]
         return DecodedMessages(rows, decoded.places, [*decoded.failures, *failures])
@@ -174,9 +176,11 @@ def _key_decoder(settings: RowSettings, schema: pa.Schema) -> MessageDecoder:
     missing = [name for name in settings.key_columns if name not in schema.names]
     if missing and len(schema):
         raise SchemaError(
-            "the table has no such key columns", missing=missing, columns=schema.names,
+            "the table has no such key columns",
+            missing=missing,
+            columns=schema.names,
             hint="state the columns of the record key",
-        )  # fmt: skip
+        )
     fields = [schema.field(name) for name in settings.key_columns if name not in missing]
     if settings.key_format is not None:
         return settings.key_format.decoder(pa.schema(fields))

@@ -64,7 +64,9 @@ class BytesDecoder:
             return
         if rows.num_rows != len(values):
             raise SchemaError(
-                "the function returned another number of rows than messages", rows=rows.num_rows,
-                messages=len(values), hint="return one row for each message, in their order",
-            )  # fmt: skip
+                "the function returned another number of rows than messages",
+                rows=rows.num_rows,
+                messages=len(values),
+                hint="return one row for each message, in their order",
+            )
         yield rows, np.arange(first, first + rows.num_rows)

@@ -65,8 +65,10 @@ class _Rows:
         failures = [
             MessageFailure(int(found.places[n]), _reason(operations[int(n)].as_py(), has_code[n]))
             for n in np.flatnonzero(wrong)
-        ] + [MessageFailure(int(found.places[n]), f"data has a field {_OP}")
-             for n in np.flatnonzero(named)]  # fmt: skip
+        ] + [
+            MessageFailure(int(found.places[n]), f"data has a field {_OP}")
+            for n in np.flatnonzero(named)
+        ]
         rows = _flat(data.filter(pa.array(is_row)), codes.filter(pa.array(is_row)))
         failures = sorted([*found.failures, *failures], key=lambda failure: failure.place)
         return DecodedMessages(rows, found.places[is_row], failures)

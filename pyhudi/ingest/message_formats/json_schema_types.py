@@ -103,8 +103,11 @@ class _Types:
             return self.of(*self._target(str(node["$ref"]), document), depth + 1)
         for choice in ("oneOf", "anyOf", "allOf"):
             if isinstance(node.get(choice), list):
-                parts = [self.of(part, document, depth + 1) for part in node[choice]
-                         if not isinstance(part, dict) or part.get("type") != "null"]  # fmt: skip
+                parts = [
+                    self.of(part, document, depth + 1)
+                    for part in node[choice]
+                    if not isinstance(part, dict) or part.get("type") != "null"
+                ]
                 own = {key: value for key, value in node.items() if key != choice}
                 if "type" in own or "properties" in own:
                     parts.append(self.of(own, document, depth + 1))

@@ -79,9 +79,11 @@ class JsonReader:
         self.learn(rows)
         values = _Values(rows)
         table = pa.table(
-            {f.name: values.column(rows.root.fields.get(f.name), f.type, rows.rows, f.name)
-             for f in self.learned}
-        )  # fmt: skip
+            {
+                f.name: values.column(rows.root.fields.get(f.name), f.type, rows.rows, f.name)
+                for f in self.learned
+            }
+        )
         good = np.ones(len(rows.rows), np.bool_)
         if values.faults:
             good[np.searchsorted(rows.rows, [p for p in values.faults if p in values.places])] = 0

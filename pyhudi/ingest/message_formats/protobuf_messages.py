@@ -60,8 +60,10 @@ class ProtobufFormat:
         if (self.registry is not None) == is_given:
             raise OptionError(
                 "Protobuf messages need the address of a registry, or descriptors and a message",
-                registry=self.registry, descriptors=self.descriptors, message=self.message,
-            )  # fmt: skip
+                registry=self.registry,
+                descriptors=self.descriptors,
+                message=self.message,
+            )
         if not 1 <= self.recursion_max <= _PLACES_MAX:
             raise OptionError(
                 "invalid depth of recursion",

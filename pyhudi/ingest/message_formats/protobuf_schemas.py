@@ -51,9 +51,11 @@ def files_of(path: str) -> list[Any]:
         found.ParseFromString(Path(path.removeprefix("file://")).read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(
-            "the set of descriptors cannot be read", path=path, reason=str(error),
+            "the set of descriptors cannot be read",
+            path=path,
+            reason=str(error),
             hint="protoc --include_imports --descriptor_set_out=FILE writes one",
-        ) from None  # fmt: skip
+        ) from None
     return list(found.file)
 
 

@@ -57,10 +57,12 @@ class SchemaRegistry:
         found = self._answer(f"/schemas/ids/{number}")
         if found.get("schemaType", SchemaKind.AVRO) != kind:
             raise CorruptFileError(
-                "the schema is of another kind than the messages", url=self.url, schema=number,
+                "the schema is of another kind than the messages",
+                url=self.url,
+                schema=number,
                 kind=found.get("schemaType", SchemaKind.AVRO),
                 expected=kind,
-            )  # fmt: skip
+            )
         if found.get("references") and kind is SchemaKind.AVRO:
             raise CorruptFileError(
                 "Avro schemas with references cannot be read", url=self.url, schema=number
@@ -103,9 +105,12 @@ class SchemaRegistry:
 
     def _failed(self, error: Exception) -> StorageError:
         return StorageError(
-            "the schema registry does not answer", url=self.url, reason=str(error),
-            retryable=True, hint="check its address, and whether it runs",
-        )  # fmt: skip
+            "the schema registry does not answer",
+            url=self.url,
+            reason=str(error),
+            retryable=True,
+            hint="check its address, and whether it runs",
+        )
 
 
 def _text(schema: Mapping[str, Any]) -> str:

@@ -64,9 +64,11 @@ class SqsQueue:
         client = self._client
         with self._answering():
             answer = client.receive_message(
-                QueueUrl=self._url, MaxNumberOfMessages=min(count, REQUEST_MAX),
-                WaitTimeSeconds=wait_seconds, **hidden,
-            )  # fmt: skip
+                QueueUrl=self._url,
+                MaxNumberOfMessages=min(count, REQUEST_MAX),
+                WaitTimeSeconds=wait_seconds,
+                **hidden,
+            )
         found = answer.get("Messages", ())
         return [QueuedMessage(m["MessageId"], m["ReceiptHandle"], m["Body"]) for m in found]
 
@@ -93,11 +95,13 @@ class SqsQueue:
         given = self._credentials
         with self._answering():
             return boto3.client(
-                "sqs", region_name=self._region, endpoint_url=self._endpoint,
+                "sqs",
+                region_name=self._region,
+                endpoint_url=self._endpoint,
                 aws_access_key_id=given.get("access_key_id"),
                 aws_secret_access_key=given.get("secret_access_key"),
                 aws_session_token=given.get("session_token"),
-            )  # fmt: skip
+            )
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -122,6 +126,9 @@ class SqsQueue:
 
     def _failure(self, error: Exception, *, retryable: bool) -> StorageError:
         return StorageError(
-            "the queue of messages failed", retryable=retryable, queue=self._url, reason=str(error),
+            "the queue of messages failed",
+            retryable=retryable,
+            queue=self._url,
+            reason=str(error),
             hint=None if retryable else "correct the credentials, the permissions or the queue",
-        )  # fmt: skip
+        )

@@ -123,6 +123,9 @@ class UsedProperties(Mapping[str, str]):
             if fine is not None and (not fine or value.rpartition(".")[2] in fine):
                 continue
             raise OptionError(
-                "the source does not support this value of a property", source=source,
-                option=STREAMER_PREFIX + name, value=value, hint="leave it out",
-            )  # fmt: skip
+                "the source does not support this value of a property",
+                source=source,
+                option=STREAMER_PREFIX + name,
+                value=value,
+                hint="leave it out",
+            )

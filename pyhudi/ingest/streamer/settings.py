@@ -158,9 +158,15 @@ class IngestSettings:
         parse_options(options)
         schemas = schemas_of(self.schemaprovider_class, found.streamer)
         return IngestTarget(
-            path, options, self.target_table, self.table_type, schemas.source, schemas.target,
-            self.storage, engine,
-        )  # fmt: skip
+            path,
+            options,
+            self.target_table,
+            self.table_type,
+            schemas.source,
+            schemas.target,
+            self.storage,
+            engine,
+        )
 
     def _operation(self, table: Mapping[str, str]) -> str:
         operation = self.op or parse_options(table).request.operation

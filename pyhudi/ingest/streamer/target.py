@@ -63,9 +63,11 @@ class IngestTarget:
         if self._table is None:
             try:
                 found = open_table(
-                    self.location, options=self.options, storage_options=self.storage_options,
+                    self.location,
+                    options=self.options,
+                    storage_options=self.storage_options,
                     engine=self.engine,
-                )  # fmt: skip
+                )
             except TableNotFoundError:
                 return None
             agreed(parse_options(self._stated), found.config)

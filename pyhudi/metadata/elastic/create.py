@@ -93,9 +93,11 @@ def check_alone(options: WriteOptions) -> None:
     """Raise OptionError where a record index is requested in addition to an elastic one."""
     if options.keep_record_index:
         raise OptionError(
-            "a table cannot have both an elastic index and a record index", value=True,
-            option="hoodie.metadata.record.index.enable", hint="omit the option",
-        )  # fmt: skip
+            "a table cannot have both an elastic index and a record index",
+            value=True,
+            option="hoodie.metadata.record.index.enable",
+            hint="omit the option",
+        )
 
 
 def create_elastic(

@@ -43,13 +43,17 @@ def elastic_index(
         shards.append(
             tuple(
                 IndexShard(
-                    map_slice=bucket[-1].slice(at), zone=zone, method=method, root=ROOT,
-                    sealed=tuple(segment.slice(at) for segment in bucket[:-1]), beneath=beneath,
+                    map_slice=bucket[-1].slice(at),
+                    zone=zone,
+                    method=method,
+                    root=ROOT,
+                    sealed=tuple(segment.slice(at) for segment in bucket[:-1]),
+                    beneath=beneath,
                     group=number,
                 )
                 for at, bucket in enumerate(state.groups[number].buckets)
             )
-        )  # fmt: skip
+        )
     older = tuple(shard for group in shards[:-1] for shard in group)
     return RecordIndex(fs, shards[-1], hash=hashes[-1], older=older, older_hashes=hashes[:-1])
 

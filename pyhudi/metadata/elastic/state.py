@@ -230,9 +230,12 @@ def state_of(data: bytes, path: str) -> IndexState:
 
 def _state(record: Mapping[str, Any], path: str) -> IndexState:
     rule = IndexRule(
-        Growth(record["growth"]), str(record["hash"]), str(record["fingerprint"]),
-        int(record["entries"]), float(record["load"]),
-    )  # fmt: skip
+        Growth(record["growth"]),
+        str(record["hash"]),
+        str(record["fingerprint"]),
+        int(record["entries"]),
+        float(record["load"]),
+    )
     groups = tuple(
         BucketGroup(
             int(group["turn"]),
@@ -243,9 +246,14 @@ def _state(record: Mapping[str, Any], path: str) -> IndexState:
     if not groups or not all(group.buckets and all(group.buckets) for group in groups):
         raise ValueError("no buckets")
     return IndexState(
-        int(record["sequence"]), str(record["instant"]), str(record["since"]),
-        frozenset(map(str, record["covered"])), rule, groups, path,
-    )  # fmt: skip
+        int(record["sequence"]),
+        str(record["instant"]),
+        str(record["since"]),
+        frozenset(map(str, record["covered"])),
+        rule,
+        groups,
+        path,
+    )
 
 
 def _segment(record: Any) -> Segment:

@@ -152,15 +152,19 @@ def newest_state(
         missed = missed_commits(state, log, data, limit=limit)
         if missed:
             raise IndexNotReadyError(
-                "the elastic index lacks commits of other writers", path=fs.url,
-                commits=len(missed), first=missed[0].time,
+                "the elastic index lacks commits of other writers",
+                path=fs.url,
+                commits=len(missed),
+                first=missed[0].time,
                 hint="run table.index.rebuild() or pyhudi index rebuild",
-            )  # fmt: skip
+            )
         return state
     raise IndexNotReadyError(
-        "the elastic index has no state that matches the table's timeline", path=fs.url,
-        as_of=limit, hint="run table.index.rebuild() or pyhudi index rebuild",
-    )  # fmt: skip
+        "the elastic index has no state that matches the table's timeline",
+        path=fs.url,
+        as_of=limit,
+        hint="run table.index.rebuild() or pyhudi index rebuild",
+    )
 
 
 def missed_commits(

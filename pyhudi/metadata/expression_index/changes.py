@@ -95,10 +95,15 @@ def _ranges(
     missing = _indexed(table, index, [plain_stat(*file) for file in unknown], engine)
     partitions = sorted({partition for partition, _ in newest})
     return ranges_of_files(
-        index, [*found, *missing], newest, older, stored,
-        gone=_ended(index, changes), partitions=partitions,
+        index,
+        [*found, *missing],
+        newest,
+        older,
+        stored,
+        gone=_ended(index, changes),
+        partitions=partitions,
         is_tight=are_newest(table, changes.time),
-    )  # fmt: skip
+    )
 
 
 def _ended(index: ExpressionIndex, changes: FileChanges) -> list[str]:
@@ -126,9 +131,15 @@ def ranges_of_files(
     definition = StatsDefinition(index.version, frozenset([index.column]))
     of_files = range_changes(found, definition)
     keys, entries = combined_entries(
-        newest, older, stored or {}, found, [index.column], index.version,
-        naming=NAMING, is_tight=is_tight,
-    )  # fmt: skip
+        newest,
+        older,
+        stored or {},
+        found,
+        [index.column],
+        index.version,
+        naming=NAMING,
+        is_tight=is_tight,
+    )
     keys, values = encoded(keys, entries, PARTITION_RANGE)
     known = set(keys.to_pylist())
     lost = [key for name in partitions if (key := NAMING.key(index.column, name)) not in known]

@@ -71,9 +71,11 @@ class ExpressionIndex:
         self.expression.check()
         if self.is_ranged and self.expression.function == "identity":
             raise UnsupportedTableError(
-                "ranges of a column itself need no expression index", index=self.name,
-                column=self.column, hint="use column statistics",
-            )  # fmt: skip
+                "ranges of a column itself need no expression index",
+                index=self.name,
+                column=self.column,
+                hint="use column statistics",
+            )
         try:
             self.new_filter()
         except (ValueError, TypeError):
@@ -100,9 +102,11 @@ class ExpressionIndex:
             raise ValueError(kind)
         entries = int(given.get("numentries", 60_000))
         return BloomFilter(
-            entries, float(given.get("fpp", 1e-9)), kind=kind,
+            entries,
+            float(given.get("fpp", 1e-9)),
+            kind=kind,
             entries_max=max(entries, int(given.get("maxentries", 100_000))),
-        )  # fmt: skip
+        )
 
     def to_definition(self) -> dict[str, Any]:
         """The entry of `index.json`."""

@@ -62,9 +62,12 @@ def _values(task: IndexedExpression, *, is_log: bool) -> pa.ChunkedArray:
     if not index.accepts(column.type):
         raise UnsupportedTableError(
             "a file has an indexed column with a type that the index cannot have",
-            path=task.stat.path, index=index.name, column=index.column, type=str(column.type),
+            path=task.stat.path,
+            index=index.name,
+            column=index.column,
+            type=str(column.type),
             hint="drop the index with table.index.drop()",
-        )  # fmt: skip
+        )
     chunks = [index.expression.values(chunk) for chunk in column.chunks]
     return pa.chunked_array(chunks, index.expression.result_type(column.type))
 

@@ -93,9 +93,12 @@ class Expression:
 
     def _unsupported(self, what: str, **facts: str) -> UnsupportedTableError:
         return UnsupportedTableError(
-            what, expression=self.function, column=self.column, **facts,
+            what,
+            expression=self.function,
+            column=self.column,
+            **facts,
             hint="drop the index with table.index.drop(), or write with Apache Hudi",
-        )  # fmt: skip
+        )
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

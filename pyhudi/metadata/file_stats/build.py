@@ -114,10 +114,12 @@ def _first_records(
         found += filter(None, engine.run(_index_if_there, leaves, label="file-index"))
     last = timeline.where(None, State.COMPLETED).last
     return _Records(
-        found, definition, last.time if last else BEFORE_ALL_INSTANTS,
+        found,
+        definition,
+        last.time if last else BEFORE_ALL_INSTANTS,
         records_of(config.layout.index_version).stored,
         newest_file_names(fs, config, log, timeline) if PARTITION_STATS in partitions else (),
-    )  # fmt: skip
+    )
 
 
 def _going(log: TimelineLog, timeline: Timeline) -> set[str]:

@@ -189,9 +189,14 @@ def _of_partitions(
     missing = _indexed(table, [plain_stat(*file) for file in unknown], definition, engine)
     entries = [*found, *missing]
     keys, values = combined_entries(
-        files, older, stored, entries, columns, definition.version,
+        files,
+        older,
+        stored,
+        entries,
+        columns,
+        definition.version,
         is_tight=are_newest(table, changes.time),
-    )  # fmt: skip
+    )
     return RecordChanges(*encoded(keys, values, PARTITION_RANGE), ended), missing
 
 
@@ -245,10 +250,17 @@ def plain_stat(partition: str, file_name: str, size_bytes: int = 0) -> WriteStat
     """The stat of a file of which only the name is known, for `index_file`."""
     name = parse_data_file(file_name)
     return WriteStat(
-        partition=partition, file_id=name.file_id if name else "", path=join(partition, file_name),
-        previous_instant=None, write_count=0, delete_count=0, update_count=0, insert_count=0,
-        size_bytes=size_bytes, write_bytes=0,
-    )  # fmt: skip
+        partition=partition,
+        file_id=name.file_id if name else "",
+        path=join(partition, file_name),
+        previous_instant=None,
+        write_count=0,
+        delete_count=0,
+        update_count=0,
+        insert_count=0,
+        size_bytes=size_bytes,
+        write_bytes=0,
+    )
 
 
 def entries_of_files(

@@ -320,14 +320,21 @@ def _combined(entries: pa.StructArray, homes: Any, count: int, path: str) -> pa.
         mine = as_flags(pc.equal(columns, column))
         sets, own = np.unique(homes[mine], return_inverse=True)
         found = _entries_of_column(
-            column, entries.filter(pa.array(mine)), np.full(len(own), -1),
-            names.take(pa.array(sets)).to_pylist(), own, version, is_log=True,
-        )  # fmt: skip
+            column,
+            entries.filter(pa.array(mine)),
+            np.full(len(own), -1),
+            names.take(pa.array(sets)).to_pylist(),
+            own,
+            version,
+            is_log=True,
+        )
         if found is None or len(found[0]) < len(sets):
             raise UnsupportedTableError(
-                "the ranges of a column cannot be combined", partition=path, column=column,
+                "the ranges of a column cannot be combined",
+                partition=path,
+                column=column,
                 hint="run table.metadata.rebuild()",
-            )  # fmt: skip
+            )
         parts.append(found[1])
         places += sets.tolist()
     return pa.concat_arrays(parts).take(pa.array(np.argsort(places)))

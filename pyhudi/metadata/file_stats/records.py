@@ -337,9 +337,15 @@ def _range_of(
             found["max"] = float("nan")
             found["min"] = found["max"] if pc.all(pc.is_nan(values)).as_py() else found["min"]
     return ColumnRange(
-        column, wrapper, found["min"], found["max"], len(values), values.null_count, **sizes,
+        column,
+        wrapper,
+        found["min"],
+        found["max"],
+        len(values),
+        values.null_count,
+        **sizes,
         typed=typed,
-    )  # fmt: skip
+    )
 
 
 def _plain(value: pa.Scalar, kind: pa.DataType, version: int) -> Any:

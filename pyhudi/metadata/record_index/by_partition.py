@@ -70,8 +70,10 @@ def check_no_secondary(fs: FileSystem, config: TableConfig) -> None:
     if secondary:
         raise UnsupportedTableError(
             "a secondary index needs a global record index, not one by partition",
-            path=fs.url, index=secondary[0], hint=f"run table.index.drop({secondary[0]!r})",
-        )  # fmt: skip
+            path=fs.url,
+            index=secondary[0],
+            hint=f"run table.index.drop({secondary[0]!r})",
+        )
 
 
 def defined_by_partition(fs: FileSystem, config: TableConfig) -> bool:

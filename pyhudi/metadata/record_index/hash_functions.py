@@ -89,9 +89,11 @@ def function_named(name: str) -> HashFunction:
     found = _BUILT_IN.get(name) or _REGISTERED.get(name)
     if found is None:
         raise IndexNotReadyError(
-            "the hash function of the table's index is not registered", hash=name,
-            known=", ".join(hash_names()), hint="call pyhudi.register_hash(name, function) first",
-        )  # fmt: skip
+            "the hash function of the table's index is not registered",
+            hash=name,
+            known=", ".join(hash_names()),
+            hint="call pyhudi.register_hash(name, function) first",
+        )
     return found
 
 
@@ -168,9 +170,11 @@ def _checked(name: str, function: HashFunction, keys: pa.Array) -> npt.NDArray[n
         given = given.to_numpy(zero_copy_only=False)
     if not isinstance(given, np.ndarray):
         raise UserError(
-            "the hash function must return an array", name=name, type=type(given).__name__,
+            "the hash function must return an array",
+            name=name,
+            type=type(given).__name__,
             hint="it is called with a pyarrow column of strings, not with one key",
-        )  # fmt: skip
+        )
     if given.dtype.kind not in "iu" or given.dtype.itemsize not in (4, 8):
         raise UserError(
             "the hash function must return integers of 32 or 64 bits",

@@ -73,9 +73,18 @@ def _bucket(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> tuple[pa.Table
             took = time.perf_counter() - began
             known = np.asarray(values.is_valid(), np.bool_)
             files.append(
-                _File(shard.number, layer.path, layer.reader.entry_count, len(keys),
-                      int(known.sum()), method, plan.seek_cost, plan.scan_cost, took)
-            )  # fmt: skip
+                _File(
+                    shard.number,
+                    layer.path,
+                    layer.reader.entry_count,
+                    len(keys),
+                    int(known.sum()),
+                    method,
+                    plan.seek_cost,
+                    plan.scan_cost,
+                    took,
+                )
+            )
         keys = keys.filter(pa.array(~known))
     columns = [[getattr(file, name) for file in files] for name in _File.__slots__]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, EXPLAIN_SCHEMA, strict=True)]

@@ -111,9 +111,13 @@ def remove_older_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
         return
     _ensure_files(fs, options)
     rules = replace(
-        options.services, cleaning=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1,
-        cleans_incrementally=False, clean_partitions=(), clean_pattern=None,
-    )  # fmt: skip
+        options.services,
+        cleaning=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS,
+        versions_retained=1,
+        cleans_incrementally=False,
+        clean_partitions=(),
+        clean_pattern=None,
+    )
     clean(fs, replace(options, services=rules), engine)
     if left := _older_logs(fs):
         state = load_state(fs, options.read)
@@ -122,9 +126,11 @@ def remove_older_logs(fs: FileSystem, options: Options, engine: Engine) -> None:
         if name is not None and name.instant not in known:
             raise log_of_no_commit(state, left[0], "move it out of the table's folder")
         raise UserError(
-            "logs of older file slices are in use, which version 6 cannot have", path=fs.url,
-            file=left[0], hint="end the readers and delete the savepoints that need them",
-        )  # fmt: skip
+            "logs of older file slices are in use, which version 6 cannot have",
+            path=fs.url,
+            file=left[0],
+            hint="end the readers and delete the savepoints that need them",
+        )
 
 
 def _older_logs(fs: FileSystem) -> list[str]:
@@ -148,8 +154,10 @@ def convert_table(state: TableState, plan: VersionChange) -> tuple[str, ...]:
     done = convert_timeline(state.log, log, by_modified=not plan.before.is_merge_on_read)
     if done.has_times:
         return ()
-    return ("the store cannot set modification times, from which Apache Hudi 1.x takes the "
-            "completion times of version 6",)  # fmt: skip
+    return (
+        "the store cannot set modification times, from which Apache Hudi 1.x takes the "
+        "completion times of version 6",
+    )
 
 
 def _remove_timeline(fs: FileSystem, layout: TableLayout) -> None:

@@ -57,10 +57,12 @@ def upgrade(
         )
     second = change_version(fs, options, engine, to, upgrades=True, dry_run=False)
     return replace(
-        second, from_version=first.from_version, rolled_back=first.rolled_back,
+        second,
+        from_version=first.from_version,
+        rolled_back=first.rolled_back,
         properties={**first.properties, **second.properties},
         metadata_dropped=first.metadata_dropped,
-    )  # fmt: skip
+    )
 
 
 def upgrade_if_requested(fs: FileSystem, options: Options, engine: Engine) -> tuple[str, ...]:
@@ -92,9 +94,13 @@ def _upgrade_old(
         plan = _planned(state, options, to, given)
         config = drop_metadata(fs, state.config)
         roll_back_failed(
-            fs, config, state.log, engine=engine,
-            heartbeats=options.write.concurrency.heartbeats, by_markers=False,
-        )  # fmt: skip
+            fs,
+            config,
+            state.log,
+            engine=engine,
+            heartbeats=options.write.concurrency.heartbeats,
+            by_markers=False,
+        )
         store_config(fs, plan.config)
     return plan.report(dry_run=False)
 
@@ -142,9 +148,12 @@ def _finish_interrupted(fs: FileSystem, options: Options, engine: Engine) -> Upg
         return None
     finish_change(fs, options, engine, record)
     return UpgradeReport(
-        record.before, version, {}, rebuilt=tuple(sorted(record.partitions)),
+        record.before,
+        version,
+        {},
+        rebuilt=tuple(sorted(record.partitions)),
         notes=("finished a change of the version that was interrupted",),
-    )  # fmt: skip
+    )
 
 
 def _recover(fs: FileSystem, options: Options, engine: Engine) -> tuple[str, ...]:

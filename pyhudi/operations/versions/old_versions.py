@@ -73,24 +73,29 @@ class UpgradePlan:
 
     def report(self, *, dry_run: bool) -> UpgradeReport:
         return UpgradeReport(
-            self.before.version, self.config.version, changed_properties(self.before, self.config),
+            self.before.version,
+            self.config.version,
+            changed_properties(self.before, self.config),
             rolled_back=tuple(str(i.time) for i in self.failed),
-            metadata_dropped=self.has_metadata, dry_run=dry_run,
-        )  # fmt: skip
+            metadata_dropped=self.has_metadata,
+            dry_run=dry_run,
+        )
 
 
 def check_target(config: TableConfig, to: int) -> None:
     """Raise UserError unless a table of this version can be upgraded to `to`."""
     if to != OLDEST_WRITABLE_VERSION or isinstance(to, bool):
         raise UserError(
-            "unsupported target version of an upgrade", requested=repr(to)[:80],
+            "unsupported target version of an upgrade",
+            requested=repr(to)[:80],
             hint=f"upgrade to {OLDEST_WRITABLE_VERSION}",
-        )  # fmt: skip
+        )
     if config.version >= to:
         raise UserError(
-            "the table needs no upgrade", version=config.version,
+            "the table needs no upgrade",
+            version=config.version,
             hint=f"tables of versions 0 to {OLDEST_WRITABLE_VERSION - 1} can be upgraded",
-        )  # fmt: skip
+        )
 
 
 def plan_upgrade(state: TableState, options: Options, given: KeyColumns) -> UpgradePlan:
@@ -122,10 +127,11 @@ def _failed(state: TableState, heartbeats: Heartbeats) -> tuple[Instant, ...]:
     ]
     if others:
         raise UserError(
-            "a table with pending instants cannot be upgraded", path=state.fs.url,
+            "a table with pending instants cannot be upgraded",
+            path=state.fs.url,
             pending=", ".join(others),
             hint="complete them or roll them back with the writer that started them",
-        )  # fmt: skip
+        )
     return failed
 
 
@@ -160,9 +166,11 @@ def _upgraded(state: TableState, given: KeyColumns) -> TableConfig:
     ]
     if missing:
         raise UserError(
-            "the table's properties do not state its key columns", path=state.fs.url,
-            missing=", ".join(missing), hint=f"table.upgrade({missing[0]}=...)",
-        )  # fmt: skip
+            "the table's properties do not state its key columns",
+            path=state.fs.url,
+            missing=", ".join(missing),
+            hint=f"table.upgrade({missing[0]}=...)",
+        )
     fresh = new_table_properties(
         name=config.name,
         table_type=config.table_type,
@@ -195,9 +203,11 @@ def _upgraded(state: TableState, given: KeyColumns) -> TableConfig:
 def _agreed(name: str, stated: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
     if stated and given and stated != given:
         raise UserError(
-            f"{name} contradicts the table's properties", stated=", ".join(stated),
-            given=", ".join(given), hint="omit it",
-        )  # fmt: skip
+            f"{name} contradicts the table's properties",
+            stated=", ".join(stated),
+            given=", ".join(given),
+            hint="omit it",
+        )
     return stated or given
 
 
@@ -215,9 +225,11 @@ def _check_columns(state: TableState, config: TableConfig) -> None:
     unknown = [name for name in named if name.split(".")[0] not in columns]
     if unknown and columns:
         raise UserError(
-            "the table has no such columns", columns=", ".join(unknown), path=state.fs.url,
+            "the table has no such columns",
+            columns=", ".join(unknown),
+            path=state.fs.url,
             hint="name columns of table.schema",
-        )  # fmt: skip
+        )
 
 
 def _check_stored_keys(state: TableState, options: Options) -> None:
@@ -241,7 +253,9 @@ def _check_stored_keys(state: TableState, options: Options) -> None:
             raise UserError(
                 "a stored key or partition path differs from the one computed from the columns",
                 path=state.fs.url,
-                stored=" in ".join(stored), computed=" in ".join(made),
-                columns=", ".join(names), hint="check record_key, partition_by and the properties",
-            )  # fmt: skip
+                stored=" in ".join(stored),
+                computed=" in ".join(made),
+                columns=", ".join(names),
+                hint="check record_key, partition_by and the properties",
+            )
         return

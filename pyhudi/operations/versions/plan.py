@@ -114,13 +114,18 @@ class VersionChange:
 
     def report(self, *, dry_run: bool, notes: tuple[str, ...] = ()) -> UpgradeReport:
         return UpgradeReport(
-            self.before.version, self.config.version, changed_properties(self.before, self.config),
+            self.before.version,
+            self.config.version,
+            changed_properties(self.before, self.config),
             rolled_back=tuple(str(i.time) for i in self.failed),
-            metadata_dropped=bool(self.dropped), compacted=len(self.slices),
+            metadata_dropped=bool(self.dropped),
+            compacted=len(self.slices),
             instants=self.instants if self.changes_layout else 0,
-            rebuilt=tuple(sorted(self.record.partitions)), dropped=self.dropped,
-            dry_run=dry_run, notes=notes,
-        )  # fmt: skip
+            rebuilt=tuple(sorted(self.record.partitions)),
+            dropped=self.dropped,
+            dry_run=dry_run,
+            notes=notes,
+        )
 
 
 def check_direction(config: TableConfig, to: int, *, upgrades: bool) -> None:
@@ -136,10 +141,13 @@ def check_direction(config: TableConfig, to: int, *, upgrades: bool) -> None:
     if upgrades == (config.version < to) and config.version != to:
         return
     raise UserError(
-        f"the table needs no {word}", version=config.version, requested=to,
+        f"the table needs no {word}",
+        version=config.version,
+        requested=to,
         hint=f"table.{'downgrade' if upgrades else 'upgrade'}() changes it in the other direction"
-        if config.version != to else None,
-    )  # fmt: skip
+        if config.version != to
+        else None,
+    )
 
 
 def plan_change(state: TableState, options: Options, to: int) -> VersionChange:
@@ -234,9 +242,11 @@ def _check_savepoints(state: TableState) -> None:
         logs = [name for name in names if isinstance(parse_data_file(name), LogFileName)]
         if logs:
             raise UserError(
-                "a savepoint protects logs that version 6 cannot have", savepoint=saved.time,
-                file=logs[0], hint="table.delete_savepoint(instant)",
-            )  # fmt: skip
+                "a savepoint protects logs that version 6 cannot have",
+                savepoint=saved.time,
+                file=logs[0],
+                hint="table.delete_savepoint(instant)",
+            )
 
 
 def _check_logs(state: TableState) -> None:
@@ -254,9 +264,11 @@ def _check_logs(state: TableState) -> None:
 
 def log_of_no_commit(state: TableState, path: str, hint: str) -> UserError:
     return UserError(
-        "a log file belongs to no commit, which version 6 cannot have", path=state.fs.url,
-        file=path, hint=hint,
-    )  # fmt: skip
+        "a log file belongs to no commit, which version 6 cannot have",
+        path=state.fs.url,
+        file=path,
+        hint=hint,
+    )
 
 
 def _available(state: TableState, had: Iterable[str], after: TableConfig) -> set[str]:

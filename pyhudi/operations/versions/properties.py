@@ -213,6 +213,8 @@ def _by_mode(config: TableConfig, version: int) -> dict[str, str]:
         ):
             return mode_properties(MergeMode.CUSTOM, version, name)
     raise UnsupportedTableError(
-        "older versions cannot state the partial update mode of the table", property=PARTIAL_MODE,
-        value=partial, version=version,
-    )  # fmt: skip
+        "older versions cannot state the partial update mode of the table",
+        property=PARTIAL_MODE,
+        value=partial,
+        version=version,
+    )

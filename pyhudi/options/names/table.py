@@ -20,10 +20,8 @@ _CLASSES: Final = {
     "GLOBAL_DELETE": "GlobalDelete",
 }
 _GENERATORS: Final = {
-    f"{start}{avro}KeyGenerator": kind
-    for kind, start in _CLASSES.items()
-    for avro in ("", "Avro")
-}  # fmt: skip
+    f"{start}{avro}KeyGenerator": kind for kind, start in _CLASSES.items() for avro in ("", "Avro")
+}
 _PARSER: Final = {"HoodieDateTimeParser": "HoodieDateTimeParser"}
 
 ROWS: Final[tuple[Row, ...]] = (

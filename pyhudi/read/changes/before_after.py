@@ -38,8 +38,10 @@ def pair(before: pa.Table, after: pa.Table, names: tuple[str, ...]) -> Pairs:
     count = before.num_rows
     codes = np.zeros(count + after.num_rows, np.int64)
     for name in names:
-        both = pa.chunked_array([*before.column(name).chunks, *after.column(name).chunks],
-                                type=before.schema.field(name).type)  # fmt: skip
+        both = pa.chunked_array(
+            [*before.column(name).chunks, *after.column(name).chunks],
+            type=before.schema.field(name).type,
+        )
         coded = both.combine_chunks().dictionary_encode()
         width = len(coded.dictionary) + 1
         numbers = coded.indices.fill_null(width - 1).to_numpy(zero_copy_only=False)
@@ -86,9 +88,12 @@ def changed(before: pa.Table, after: pa.Table, values: tuple[str, ...]) -> pa.Ta
         [len(updated[0]), len(pairs.only_before), len(pairs.only_after)],
     )
     named = pa.concat_tables(
-        [after.take(pa.array(updated[1])), before.take(pa.array(pairs.only_before)),
-         after.take(pa.array(pairs.only_after))]
-    ).select([KEY, PARTITION])  # fmt: skip
+        [
+            after.take(pa.array(updated[1])),
+            before.take(pa.array(pairs.only_before)),
+            after.take(pa.array(pairs.only_after)),
+        ]
+    ).select([KEY, PARTITION])
     return pa.Table.from_arrays(
         [
             named.column(KEY),

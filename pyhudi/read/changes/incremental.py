@@ -179,9 +179,11 @@ def check_range(state: TableState, since: PointInTime, until: PointInTime | None
     first = as_position(state, since)
     if until is not None and first > as_position(state, until):
         raise UserError(
-            "the range of changes ends before it begins", since=since, until=until,
+            "the range of changes ends before it begins",
+            since=since,
+            until=until,
             hint="since is exclusive, until inclusive",
-        )  # fmt: skip
+        )
 
 
 def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
@@ -353,11 +355,15 @@ def _before(
     view: TableView, group: FileGroupId, replaced: frozenset[FileGroupId]
 ) -> tuple[FileSlice, ...]:
     file_group = view.groups.get(group)
-    groups = [file_group] if file_group is not None else [
-        view.groups[other]
-        for other in sorted(replaced)
-        if other.partition == group.partition and other in view.groups
-    ]  # fmt: skip
+    groups = (
+        [file_group]
+        if file_group is not None
+        else [
+            view.groups[other]
+            for other in sorted(replaced)
+            if other.partition == group.partition and other in view.groups
+        ]
+    )
     return tuple(s for g in groups if (s := g.latest()) is not None)
 
 

@@ -128,9 +128,11 @@ class _Rewriting:
 
     def _refuse(self, what: str, part: str) -> NoReturn:
         raise UserError(
-            f"the engine hands down a filter {what}", where=str(self._where), part=part,
+            f"the engine hands down a filter {what}",
+            where=str(self._where),
+            part=part,
             hint="write the condition over a subquery's column, or use Table.scan(where=...)",
-        )  # fmt: skip
+        )
 
     def _compared(self, node: Compare) -> Node:
         name, one, two = node.operator, node.left, node.right
@@ -155,9 +157,11 @@ class _Rewriting:
         """Whether a column has a value of a list; a null in the list is none of its values."""
         if values.null_count:
             raise UserError(
-                "the engine hands down a list with null", where=str(self._where),
-                column=column.path[0], hint="leave null out of the list: it selects no row",
-            )  # fmt: skip
+                "the engine hands down a list with null",
+                where=str(self._where),
+                column=column.path[0],
+                hint="leave null out of the list: it selects no row",
+            )
         return members(column, list(values), values.type)
 
 

@@ -134,9 +134,14 @@ def _float_range(metadata: pq.FileMetaData, name: str, kind: pa.DataType) -> Col
     )
     empty = np.array([n == count for n, count in zip(nulls, counts, strict=True)])
     return ColumnRanges(
-        low, high, bounded, np.array([n != 0 for n in nulls]), ~empty,
-        np.ones(len(counts), np.bool_), may_be_nan=~bounded & ~empty,
-    )  # fmt: skip
+        low,
+        high,
+        bounded,
+        np.array([n != 0 for n in nulls]),
+        ~empty,
+        np.ones(len(counts), np.bool_),
+        may_be_nan=~bounded & ~empty,
+    )
 
 
 def key_condition(column: str, keys: pa.Array) -> Predicate:

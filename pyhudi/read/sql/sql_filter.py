@@ -118,9 +118,11 @@ def as_value(
         return pc.scalar(exact_array([value], kind)[0])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise UserError(
-            "a value is not of the column's type", value=repr(value), type=str(kind),
+            "a value is not of the column's type",
+            value=repr(value),
+            type=str(kind),
             cause=str(error),
-        ) from None  # fmt: skip
+        ) from None
 
 
 @cache
@@ -220,9 +222,13 @@ class _Conversion:
             place: Any = next(iter(getattr(error, "errors", ())), {})
             example = "city = 'sf' and fare > 10" if self.noun == "filter" else "fare * 2, or 'sf'"
             raise UserError(
-                f"the {self.noun} is not valid SQL", **self.stated, line=place.get("line"),
-                column=place.get("col"), near=place.get("highlight"), hint=f"such as: {example}",
-            ) from None  # fmt: skip
+                f"the {self.noun} is not valid SQL",
+                **self.stated,
+                line=place.get("line"),
+                column=place.get("col"),
+                near=place.get("highlight"),
+                hint=f"such as: {example}",
+            ) from None
 
     def name_of(self, node: Any) -> str:
         """The class of a node, if the conversion handles all that it says.  Raises UserError."""
@@ -233,9 +239,12 @@ class _Conversion:
         for argument, value in node.args.items():
             if argument not in known and value not in (None, False, []):
                 raise UserError(
-                    f"a part of the {self.noun} is not supported", **self.stated, part=node.sql(),
-                    argument=f"{argument} of {name}", hint="use a pyarrow.compute.Expression",
-                )  # fmt: skip
+                    f"a part of the {self.noun} is not supported",
+                    **self.stated,
+                    part=node.sql(),
+                    argument=f"{argument} of {name}",
+                    hint="use a pyarrow.compute.Expression",
+                )
         return name
 
     def condition(self, node: Any, *, negated: bool = False) -> Node:
@@ -458,8 +467,19 @@ class _Conversion:
             return self.calculated(node, kind)
         if kind in FUNCTIONS:
             return self.function(node, kind)
-        if kind in (*OPERATORS, "And", "Or", "Not", "Is", "In", "Between", "Like", "ILike",
-                    "NullSafeEQ", "NullSafeNEQ"):  # fmt: skip
+        if kind in (
+            *OPERATORS,
+            "And",
+            "Or",
+            "Not",
+            "Is",
+            "In",
+            "Between",
+            "Like",
+            "ILike",
+            "NullSafeEQ",
+            "NullSafeNEQ",
+        ):
             return self.refuse(node, "is a condition, not a value")
         return self.refuse(node)
 
@@ -511,8 +531,11 @@ class _Conversion:
         return Literal(found), found.type
 
     def coalesce(self, node: Any) -> _Value:
-        return self.chosen([self.value(part) for part in (node.this, *node.expressions)],
-                           lambda found: _coalesced(*found), node)  # fmt: skip
+        return self.chosen(
+            [self.value(part) for part in (node.this, *node.expressions)],
+            lambda found: _coalesced(*found),
+            node,
+        )
 
     def chosen(
         self, values: list[_Value], choose: Callable[[list[Node]], Node], node: Any
@@ -657,9 +680,11 @@ class _Conversion:
             return Literal(self.scalar(value, kind).cast(kind))
         except pa.ArrowException as error:
             raise UserError(
-                "the update has a value that does not fit", **self.stated, type=str(kind),
+                "the update has a value that does not fit",
+                **self.stated,
+                type=str(kind),
                 cause=str(error),
-            ) from None  # fmt: skip
+            ) from None
 
     def column(self, node: Any) -> _Value:
         for part in node.parts:
@@ -673,9 +698,11 @@ class _Conversion:
             found = _named(name, known)
             if len(found) != 1:
                 raise UserError(
-                    f"the {self.noun} names a column that the table lacks", **self.stated,
-                    column=".".join(names), hint=self.unknown_hint(name, known, node),
-                )  # fmt: skip
+                    f"the {self.noun} names a column that the table lacks",
+                    **self.stated,
+                    column=".".join(names),
+                    hint=self.unknown_hint(name, known, node),
+                )
             path.append(found[0])
             kind = kind.field(found[0]).type
         return _Value(Column(tuple(path)), kind, name=".".join(path))
@@ -705,9 +732,11 @@ class _Conversion:
                 hint="write " + " or ".join(f"{scope}.{names[0]}" for scope in found),
             )
         raise UserError(
-            f"the {self.noun} names an unknown column", **self.stated, column=".".join(names),
+            f"the {self.noun} names an unknown column",
+            **self.stated,
+            column=".".join(names),
             hint="; ".join(f"{scope} has {', '.join(known)}" for scope, known in sides.items()),
-        )  # fmt: skip
+        )
 
     def known_kind(self, value: _Value) -> pa.DataType:
         """The type of an operand."""
@@ -731,19 +760,24 @@ class _Conversion:
         self, value: _Value, kind: pa.DataType | None, column: str | None = None
     ) -> NoReturn:
         raise UserError(
-            f"the {self.noun} has a literal that is not of the column's type", **self.stated,
-            column=column, literal=str(value.literal)[:200], type=str(kind),
+            f"the {self.noun} has a literal that is not of the column's type",
+            **self.stated,
+            column=column,
+            literal=str(value.literal)[:200],
+            type=str(kind),
             hint=_literal_hint(value.literal, kind, column or "column"),
-        ) from None  # fmt: skip
+        ) from None
 
     def refuse(self, node: Any, why: str = "is not supported") -> NoReturn:
         text = why if why.startswith("is ") else f"{why}, which is not supported"
         raise UserError(
-            f"a part of the {self.noun} {text}", **self.stated, part=node.sql(),
+            f"a part of the {self.noun} {text}",
+            **self.stated,
+            part=node.sql(),
             hint="such as: city = 'sf' and fare > 10"
             if why == "is not a condition"
             else "use a pyarrow.compute.Expression",
-        )  # fmt: skip
+        )
 
 
 def _bounded(node: Node, bound: Bound, kind: pa.DataType) -> Node:

@@ -65,9 +65,11 @@ class Bound:
 
 
 def bound_of(
-    operator: str, literal: str | int | Decimal | bytes | bool, kind: pa.DataType,
+    operator: str,
+    literal: str | int | Decimal | bytes | bool,
+    kind: pa.DataType,
     own: pa.DataType | None,
-) -> Bound:  # fmt: skip
+) -> Bound:
     """The comparison `column operator literal` for a column of a type.
 
     operator: one of `COMPARISONS`.  own: the type that the text states for the
@@ -224,9 +226,11 @@ def _stepped_bound(operator: str, steps: Decimal, kind: pa.DataType) -> Bound:
     value = _of_steps(whole, kind)
     if whole == steps:
         return Bound(operator, value)
-    return Bound(operator, None, operator == "!=") if operator in ("==", "!=") else Bound(
-        "<=" if operator in ("<", "<=") else ">", value
-    )  # fmt: skip
+    return (
+        Bound(operator, None, operator == "!=")
+        if operator in ("==", "!=")
+        else Bound("<=" if operator in ("<", "<=") else ">", value)
+    )
 
 
 def _of_steps(steps: int, kind: pa.DataType) -> pa.Scalar:

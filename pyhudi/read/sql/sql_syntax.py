@@ -17,8 +17,10 @@ OPERATORS: Final[Mapping[str, str]] = {
 """Comparisons."""
 
 ARITHMETIC: Final[Mapping[str, str]] = {
-    "Add": "add_checked", "Sub": "subtract_checked", "Mul": "multiply_checked",
-}  # fmt: skip
+    "Add": "add_checked",
+    "Sub": "subtract_checked",
+    "Mul": "multiply_checked",
+}
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -22,8 +22,10 @@ from pyhudi.report.facts import (
 from pyhudi.report.sections.states import breakable, empty, lead, note, state, unavailable
 
 _TONES: Final = {
-    Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "info",
-}  # fmt: skip
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.INFO: "info",
+}
 
 
 def index(facts: Part[IndexFacts], writes: Part[WriteFacts]) -> str:
@@ -89,11 +91,17 @@ def _lookup(facts: LookupFacts | None) -> str:
         return ""
     rows = [
         ("measured", seconds_text(facts.seconds), seconds_text(facts.seconds / facts.keys)),
-        ("estimate, by seeking", seconds_text(facts.seek_seconds),
-         seconds_text(facts.seek_seconds / facts.keys)),
-        ("estimate, by scanning", seconds_text(facts.scan_seconds),
-         seconds_text(facts.scan_seconds / facts.keys)),
-    ]  # fmt: skip
+        (
+            "estimate, by seeking",
+            seconds_text(facts.seek_seconds),
+            seconds_text(facts.seek_seconds / facts.keys),
+        ),
+        (
+            "estimate, by scanning",
+            seconds_text(facts.scan_seconds),
+            seconds_text(facts.scan_seconds / facts.keys),
+        ),
+    ]
     caption = f"Look-up of {facts.keys} keys that the table does not have"
     files = f"{count_text(facts.files)} files searched, one thread."
     return table(caption, ("cost", "total", "each key"), rows, note=files)

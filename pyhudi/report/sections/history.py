@@ -33,8 +33,9 @@ def timeline(facts: Part[TimelineFacts]) -> str:
         _failures(facts),
     ]
     if facts.instants > BINS:
-        parts.append(note(f"Each mark covers 1/{BINS} of the time; its height shows the number "
-                          "of instants."))  # fmt: skip
+        parts.append(
+            note(f"Each mark covers 1/{BINS} of the time; its height shows the number of instants.")
+        )
     return "".join(parts)
 
 
@@ -43,10 +44,14 @@ def _durations(facts: TimelineFacts) -> str:
     if not timed:
         return note("The timeline states no durations of the newest actions.")
     columns = [
-        Column(moment_text(a.instant), a.seconds or 0.0, kind="s" if a.is_service else "b",
-               note=a.action)
+        Column(
+            moment_text(a.instant),
+            a.seconds or 0.0,
+            kind="s" if a.is_service else "b",
+            note=a.action,
+        )
         for a in timed
-    ]  # fmt: skip
+    ]
     legend = Legend((("b", "writes"), ("s", "services and rollbacks")))
     slowest = max(timed, key=_seconds)
     return column_chart(
@@ -104,8 +109,9 @@ def _rows(facts: WriteFacts) -> str:
         for c in facts.commits
     ]
     legend = Legend((("a", "rewritten"), ("b", "changed")))
-    return column_chart("rows", "Rows written", columns, form=_rows_text, legend=legend,
-                        part="changed")  # fmt: skip
+    return column_chart(
+        "rows", "Rows written", columns, form=_rows_text, legend=legend, part="changed"
+    )
 
 
 def _note(commit: CommitPoint) -> str:
@@ -117,10 +123,14 @@ def _note(commit: CommitPoint) -> str:
 
 def _bytes(facts: WriteFacts) -> str:
     columns = [
-        Column(moment_text(c.instant), c.bytes_written, kind="b",
-               note=f"{c.operation}, {count_text(c.files)} files")
+        Column(
+            moment_text(c.instant),
+            c.bytes_written,
+            kind="b",
+            note=f"{c.operation}, {count_text(c.files)} files",
+        )
         for c in facts.commits
-    ]  # fmt: skip
+    ]
     return column_chart("bytes", "Bytes written", columns, form=bytes_text)
 
 

@@ -231,7 +231,14 @@ def _hbase_stats(pages: Iterable[Sequence[tuple[bytes, Entry]]]) -> IndexStats:
         count += len(page)
         size += sum(len(k) + len(e.commit) + len(e.file_id) + len(e.partition) for k, e in page)
     return IndexStats(
-        bucket_count=1, entries=count, tombstones=0, files=0, bytes=size,
-        bytes_per_entry=round(size / count, 2) if count else 0.0, load=0.0, skew=1.0,
-        advice="HBase splits and balances the regions of its table itself", buckets=(),
-    )  # fmt: skip
+        bucket_count=1,
+        entries=count,
+        tombstones=0,
+        files=0,
+        bytes=size,
+        bytes_per_entry=round(size / count, 2) if count else 0.0,
+        load=0.0,
+        skew=1.0,
+        advice="HBase splits and balances the regions of its table itself",
+        buckets=(),
+    )

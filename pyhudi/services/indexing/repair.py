@@ -89,9 +89,14 @@ def _run(
     if not stated:
         raise SchemaError("no commit of the table has a schema", path=fs.url)
     metadata = begin_metadata(
-        fs, config, log, log.load(), requested, compact_after=options.metadata_compact_after,
+        fs,
+        config,
+        log,
+        log.load(),
+        requested,
+        compact_after=options.metadata_compact_after,
         engine=engine,
-    )  # fmt: skip
+    )
     inflight = log.start(requested, log.encode(profile((), _OPERATION)))
     targets = {target.number: target for target in metadata.shard_targets()}
     tasks = [

@@ -100,10 +100,12 @@ def opened_for_reading(state: TableState, rules: RocksRules) -> RocksStore:
     missed = None if found is None else found.covered.missed(state.timeline)
     if found is None or missed is None or touched_groups(state.log, missed):
         raise IndexNotReadyError(
-            "the RocksDB index does not cover all commits of the table", path=state.fs.url,
-            seen=None if found is None else found.covered.newest, newest=last.time,
+            "the RocksDB index does not cover all commits of the table",
+            path=state.fs.url,
+            seen=None if found is None else found.covered.newest,
+            newest=last.time,
             hint="write with the RocksDB index to update it, or run table.index.rebuild()",
-        )  # fmt: skip
+        )
     return RocksStore(place, state.log, state.timeline, found.buckets, rules)
 
 

@@ -90,6 +90,8 @@ def input_of_batches(
         _LOG.warning(
             "one process writes a batch of %d rows (%d bytes) to %s, spilled to disk; "
             "pyhudi.spark.enable(spark) or pyhudi.spark.upsert(df, path) distribute the write",
-            rows, size, settings.path,
-        )  # fmt: skip
+            rows,
+            size,
+            settings.path,
+        )
     return FileInput(schema, files, fits_memory=fits)

@@ -45,7 +45,8 @@ def logged(report: WriteReport, options: Options) -> None:
     if failed and not options.catalog.ignores_failures:
         raise CatalogError(
             "the rows are committed, but a catalog was not synced",
-            instant=report.instant, reason="; ".join(failed),
+            instant=report.instant,
+            reason="; ".join(failed),
             hint="call table.sync or write again when the catalog can be reached; "
             "hoodie.datasource.hive_sync.ignore_exceptions=true only logs it",
-        )  # fmt: skip
+        )

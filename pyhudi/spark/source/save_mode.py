@@ -123,9 +123,11 @@ def _mode(found: Given, overwrite: bool) -> SaveMode:
         mode = SaveMode(plain)
     except ValueError:
         raise OptionError(
-            "invalid option value", option="saveMode", value=text,
+            "invalid option value",
+            option="saveMode",
+            value=text,
             hint="allowed: " + ", ".join(mode.value for mode in SaveMode),
-        ) from None  # fmt: skip
+        ) from None
     if overwrite and mode is not SaveMode.OVERWRITE:
         raise OptionError(
             "saveMode conflicts with mode()", option="saveMode", value=text, mode="overwrite"
@@ -136,9 +138,11 @@ def _mode(found: Given, overwrite: bool) -> SaveMode:
 def table_exists(fs: FileSystem) -> UserError:
     """The error of the mode that Spark takes if none is given."""
     return UserError(
-        "a table already exists here", path=fs.url, mode=SaveMode.ERROR.value,
+        "a table already exists here",
+        path=fs.url,
+        mode=SaveMode.ERROR.value,
         hint='mode("append") writes to it, mode("overwrite") replaces it',
-    )  # fmt: skip
+    )
 
 
 def check(settings: SaveRequest, schema: pa.Schema) -> None:

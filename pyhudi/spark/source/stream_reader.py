@@ -151,9 +151,11 @@ class TableStream(DataSourceStreamReader):
         ):
             raise SnapshotExpiredError(
                 "the stream is ahead of the table, which was restored or recreated",
-                path=self.settings.path, offset=start, newest=last,
+                path=self.settings.path,
+                offset=start,
+                newest=last,
                 hint="start the stream from a new checkpoint, or set failOnDataLoss=false",
-            )  # fmt: skip
+            )
 
     @line_first()
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:

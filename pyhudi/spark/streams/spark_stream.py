@@ -67,14 +67,29 @@ def ingest(
     if not isinstance(table, SparkTable):
         table = open_table(spark, table, options=options, storage_options=storage_options)
     stream = SparkStream(
-        source, table, operation, max_rows, max_bytes, transform, bad_rows, max_bad_rows,
-        max_bad_share, skip_existing, checkpoint, ignore_checkpoint, max_seconds=max_seconds,
+        source,
+        table,
+        operation,
+        max_rows,
+        max_bytes,
+        transform,
+        bad_rows,
+        max_bad_rows,
+        max_bad_share,
+        skip_existing,
+        checkpoint,
+        ignore_checkpoint,
+        max_seconds=max_seconds,
         spark=spark,
-    )  # fmt: skip
+    )
     stream.run(
-        continuous=continuous, interval_seconds=interval_seconds, stop=stop, on_batch=on_batch,
-        on_status=on_status, retries=retries,
-    )  # fmt: skip
+        continuous=continuous,
+        interval_seconds=interval_seconds,
+        stop=stop,
+        on_batch=on_batch,
+        on_status=on_status,
+        retries=retries,
+    )
 
 
 @dataclass(frozen=True)

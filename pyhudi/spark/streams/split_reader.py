@@ -46,6 +46,8 @@ def _check(rejected: RejectedRows) -> None:
     if found.num_rows:
         first = found.slice(0, 1).to_pylist()[0]
         raise BadRowsError(
-            "rows of the source cannot be decoded", rows=found.num_rows,
-            position=first["position"], reason=first["reason"],
-        )  # fmt: skip
+            "rows of the source cannot be decoded",
+            rows=found.num_rows,
+            position=first["position"],
+            reason=first["reason"],
+        )

@@ -131,13 +131,17 @@ class HiveMetastoreMutex:
     def _request(self) -> Any:
         types, place = interface(), self._place
         component = types.LockComponent(
-            type=types.LockType.EXCLUSIVE, level=types.LockLevel.TABLE,
-            dbname=place.database, tablename=place.table,
-        )  # fmt: skip
+            type=types.LockType.EXCLUSIVE,
+            level=types.LockLevel.TABLE,
+            dbname=place.database,
+            tablename=place.table,
+        )
         return types.LockRequest(
-            component=[component], user=getpass.getuser(), hostname=socket.gethostname(),
+            component=[component],
+            user=getpass.getuser(),
+            hostname=socket.gethostname(),
             agentInfo=f"pyhudi, process {os.getpid()}",
-        )  # fmt: skip
+        )
 
     def _is_granted(self, hold: _Hold) -> bool:
         """Whether the metastore has granted the request by now; also a heartbeat."""
@@ -181,6 +185,9 @@ class HiveMetastoreMutex:
             return answer_of(connected, url=self.key, unless=unless, is_first=True)
         except CatalogError as error:
             raise StorageError(
-                "the Hive Metastore does not lock", path=self.key, hint=error.hint or _NEEDS,
-                reason=error.facts.get("reason"), retryable=True,
-            ) from error  # fmt: skip
+                "the Hive Metastore does not lock",
+                path=self.key,
+                hint=error.hint or _NEEDS,
+                reason=error.facts.get("reason"),
+                retryable=True,
+            ) from error

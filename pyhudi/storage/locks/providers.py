@@ -42,9 +42,11 @@ def _lock_file(fs: FileSystem, rules: LockRules) -> LockFileMutex:
     if fs.url.partition("://")[0] not in (fs.url, "hdfs", "webhdfs", "memory"):
         raise OptionError(
             "Apache Hudi does not support lock files on object stores",
-            option=_LOCK + "provider", value="FileSystemBasedLockProvider", path=fs.url,
+            option=_LOCK + "provider",
+            value="FileSystemBasedLockProvider",
+            path=fs.url,
             hint="share a ZookeeperBasedLockProvider",
-        )  # fmt: skip
+        )
     folder = (rules.folder or f"{fs.url}/.hoodie").rstrip("/")
     if folder.startswith("file:"):
         folder = urlsplit(folder).path
@@ -56,8 +58,10 @@ def _lock_file(fs: FileSystem, rules: LockRules) -> LockFileMutex:
         return LockFileMutex(elsewhere, "lock", expire_seconds=rules.expire_seconds)
     raise OptionError(
         "the folder of the lock file must be below the table",
-        option=_LOCK + "filesystem.path", value=folder, path=fs.url,
-    )  # fmt: skip
+        option=_LOCK + "filesystem.path",
+        value=folder,
+        path=fs.url,
+    )
 
 
 def _zookeeper(rules: LockRules) -> ZooKeeperPlace:

@@ -111,9 +111,12 @@ class TableLock:
                 )
             _log.warning(
                 "waiting for a lock since %.0f s, for at most %.0f s (%s): %s; %s",
-                time.monotonic() - began, self._wait_seconds, "hoodie.write.lock.wait_time_ms",
-                gate.where, ", ".join(f"{k}={v}" for k, v in holder.items()) or "holder unknown",
-            )  # fmt: skip
+                time.monotonic() - began,
+                self._wait_seconds,
+                "hoodie.write.lock.wait_time_ms",
+                gate.where,
+                ", ".join(f"{k}={v}" for k, v in holder.items()) or "holder unknown",
+            )
         if gate.depth == 1:
             gate.wait_seconds = self._wait_seconds
             gate.sign(self._purpose)

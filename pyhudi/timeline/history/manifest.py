@@ -132,8 +132,10 @@ def _file(name: Any, size: Any, path: str) -> HistoryFile:
     if not valid or type(size) is not int or size < 0:
         raise CorruptFileError(
             "invalid entry in a manifest of the archived timeline",
-            path=path, file=str(name)[:100], length=str(size)[:20],
-        )  # fmt: skip
+            path=path,
+            file=str(name)[:100],
+            length=str(size)[:20],
+        )
     return HistoryFile(name, size)
 
 

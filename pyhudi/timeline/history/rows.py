@@ -107,8 +107,10 @@ def read_history_file(
         if source.size() != file.size_bytes:
             raise CorruptFileError(
                 "a file of the archived timeline has another length than its manifest states",
-                path=path, length=source.size(), stated=file.size_bytes,
-            )  # fmt: skip
+                path=path,
+                length=source.size(),
+                stated=file.size_bytes,
+            )
         parquet = pq.ParquetFile(source, page_checksum_verification=True)
         _check_columns(parquet.schema_arrow, columns, path)
         for group in range(parquet.num_row_groups):
@@ -122,8 +124,10 @@ def _check_columns(schema: pa.Schema, columns: Sequence[str], path: str) -> None
         if len(kinds) != 1 or not any(test(kinds[0]) for test in _KINDS[ROWS.field(name).type]):
             raise CorruptFileError(
                 "a column of the archived timeline is missing or has another type",
-                path=path, column=name, type=", ".join(map(str, kinds)),
-            )  # fmt: skip
+                path=path,
+                column=name,
+                type=", ".join(map(str, kinds)),
+            )
 
 
 def _checked(table: pa.Table, path: str) -> pa.Table:

@@ -320,6 +320,8 @@ def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) ->
     counts = decision.inserted, decision.updated, decision.deleted
     stat = counted(
         replace(stat, cdc_sizes=cdc_sizes),
-        inserted=counts[0], updated=counts[1], deleted=counts[2],
-    )  # fmt: skip
+        inserted=counts[0],
+        updated=counts[1],
+        deleted=counts[2],
+    )
     return Written(stat, *counts, decision.unchanged)

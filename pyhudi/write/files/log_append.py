@@ -154,10 +154,13 @@ def _data_blocks(
         block = stamped(plan, rows.slice(start, step), group, number, group.file_id, start)
         at = None if positions is None else positions[start : start + step]
         content = data_block(
-            block, kind=kind, instant=plan.instant,
+            block,
+            kind=kind,
+            instant=plan.instant,
             avro_schema=plan.partial_schema or plan.avro_schema,
-            positions=_positions(target, at), is_partial=plan.partial_schema is not None,
-        )  # fmt: skip
+            positions=_positions(target, at),
+            is_partial=plan.partial_schema is not None,
+        )
         yield content, block.num_rows
 
 

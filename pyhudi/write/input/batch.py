@@ -120,13 +120,17 @@ def _check_ordering(rows: pa.Table, rules: MergeRules, first_row: int) -> None:
             row = int(np.argmax(bad))
             if values_at(rows, name)[row].is_valid:
                 raise UserError(
-                    "an ordering value does not have the format file.position", column=name,
-                    row=first_row + row, value=values_at(rows, name)[row].as_py(),
-                )  # fmt: skip
+                    "an ordering value does not have the format file.position",
+                    column=name,
+                    row=first_row + row,
+                    value=values_at(rows, name)[row].as_py(),
+                )
             raise UserError(
-                "an ordering value is null", column=name, row=first_row + row,
+                "an ordering value is null",
+                column=name,
+                row=first_row + row,
                 hint="set a value, or order by commit time (ordering=None)",
-            )  # fmt: skip
+            )
 
 
 def stage_rows(

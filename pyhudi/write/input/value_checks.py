@@ -27,9 +27,11 @@ def check_texts(rows: pa.Table, *, first_row: int = 0) -> None:
                 sound = (_is_sound(chunk.slice(row, 1)) for row in range(len(chunk)))
                 bad = next((row for row, is_sound in enumerate(sound) if not is_sound), 0)
                 raise UserError(
-                    "a string is not valid UTF-8", column=name, row=start + bad,
+                    "a string is not valid UTF-8",
+                    column=name,
+                    row=start + bad,
                     hint="decode it with its actual encoding, or store it as binary",
-                )  # fmt: skip
+                )
             start += len(chunk)
 
 
@@ -91,9 +93,12 @@ def _invalid(column: str, row: int, value: pa.Scalar, logical: Logical) -> UserE
         return UserError("a variant has no metadata or no value", column=column, row=row)
     return UserError(
         "a vector has the wrong number of values for its column's type, or a null value",
-        column=column, row=row, type=str(logical), values=len(value),
+        column=column,
+        row=row,
+        type=str(logical),
+        values=len(value),
         hint="pad or truncate it, or store null for the whole vector",
-    )  # fmt: skip
+    )
 
 
 def _first_incomplete(values: pa.Array, logical: Logical) -> int | None:

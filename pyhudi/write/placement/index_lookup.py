@@ -292,9 +292,15 @@ def _probed(
     if index.queries_metadata and index.metadata is not None:
         stats = file_stats_of(index.metadata, slices)
     work = ProbeWork(
-        plan.fs, where.spec, (), runs, queried.everywhere, stats, where.log_inserts,
+        plan.fs,
+        where.spec,
+        (),
+        runs,
+        queried.everywhere,
+        stats,
+        where.log_inserts,
         where.has_positions,
-    )  # fmt: skip
+    )
     tasks = [
         ProbeTask(replace(work, slices=some), look, plan.staging)
         for some in dealt(slices, engine.parallelism)
