@@ -20,11 +20,11 @@ from pyhudi._native import (
     BloomFilter,
     KeyTable,
     argsort,
+    bucket_of,
     fold,
     java_string_hash,
     latest,
     murmur3_32,
-    shard_of,
 )
 
 FULL, SMOKE = 500_000, 5_000
@@ -64,7 +64,7 @@ def run(*, smoke: bool = False) -> dict[str, tuple[float, float | None]]:
 
     return {
         "java_string_hash": (timed(lambda: java_string_hash(base)), None),
-        "shard_of": (timed(lambda: shard_of(base, 10)), None),
+        "bucket_of": (timed(lambda: bucket_of(base, 10)), None),
         "murmur3_32": (timed(lambda: murmur3_32(base)), None),
         "bloom add, 1e-9": (timed(lambda: BloomFilter(size, 1e-9).add(base)), None),
         "bloom contains, absent": (timed(lambda: bloom.contains(other)), None),

@@ -9,7 +9,7 @@ in commits of a fifth of it, four ways:
     seal      index="elastic", SEAL: a full bucket gets another file group
     groups    index="elastic", GROUPS: a full index gets another group of buckets
     overfull  index="record": the buckets there are hold more
-    reshard   index="record", built anew with as many buckets as it takes
+    rebucket   index="record", built anew with as many buckets as it takes
 
 At each size (wall time; --cpu: CPU time of all threads, for a machine that has other work): 10,000
 keys looked up, half of them in the table, cold (opened files forgotten, page cache warm) and warm;
@@ -38,7 +38,7 @@ from pyhudi._native.hfile.block_cache import SHARED
 from pyhudi.metadata import hfile_slices
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
-WAYS = ("seal", "groups", "overfull", "reshard")
+WAYS = ("seal", "groups", "overfull", "rebucket")
 SIZES = (1, 2, 5)
 KEYS = 10_000
 
@@ -125,7 +125,7 @@ def measured(way: str, buckets: int, entries: int, queried: int) -> list[Row]:
                 batch = rows(count, count + more)
                 spent += timed(lambda batch=batch: table.insert(batch)) / 1000
                 count += more
-            if way == "reshard" and times > 1:
+            if way == "rebucket" and times > 1:
                 spent += timed(lambda: table.index.rebuild(buckets * times)) / 1000  # noqa: B023
             found.append(looked_at(table, way, times, count, queried, spent))
             count += queried  # of the upsert that was measured

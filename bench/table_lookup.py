@@ -33,7 +33,7 @@ import pyhudi
 from bench.index_growth import SCHEMA, forget_opened, keys_of, rows
 from bench.results import state
 from pyhudi import HFileReader
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 
 COUNTS = (10, 1_000, 10_000, 100_000, 1_000_000)
 CACHE_BYTES = 256 << 20
@@ -55,7 +55,7 @@ class Bare:
 
     def split(self, keys: pa.Array) -> list[tuple[int, pa.Array, np.ndarray[Any, Any]]]:
         """(file, its keys, their positions)."""
-        homes = shard_of(keys, len(self.readers))
+        homes = bucket_of(keys, len(self.readers))
         order = np.argsort(homes.astype(np.uint16), kind="stable")
         ends = np.searchsorted(homes[order], np.arange(len(self.readers) + 1))
         parts = [order[ends[n] : ends[n + 1]] for n in range(len(self.readers))]

@@ -2,10 +2,10 @@
 
 from pyhudi._native.avro.codec import AvroCodec as AvroCodec
 from pyhudi._native.bloom import BloomFilter as BloomFilter
+from pyhudi._native.hashing import bucket_of as bucket_of
 from pyhudi._native.hashing import hash_id as hash_id
 from pyhudi._native.hashing import java_string_hash as java_string_hash
 from pyhudi._native.hashing import murmur3_32 as murmur3_32
-from pyhudi._native.hashing import shard_of as shard_of
 from pyhudi._native.hashing import xxh32 as xxh32
 from pyhudi._native.hashing import xxh64 as xxh64
 from pyhudi._native.hfile.reader import HFileReader as HFileReader

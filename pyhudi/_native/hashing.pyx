@@ -1,7 +1,7 @@
 """Hash functions of Apache Hudi's formats, over whole key columns.
 
 * `java_string_hash`: Java's `String.hashCode`, h = 31 h + unit over UTF-16 units, mod 2^32.
-* `shard_of`: file group of a metadata-table key, |(|h|) rem n| (table format 9.5).
+* `bucket_of`: file group of a metadata-table key, |(|h|) rem n| (table format 9.5).
 * `murmur3_32`: MurmurHash3 x86 32.
 * `xxh32`: XXH32, which places keys on the ring of a consistent-hashing bucket index.
 * `group_keys`: keys grouped by bucket.
@@ -25,7 +25,7 @@ from pyhudi._native.words cimport load32, load64
 from pyhudi.errors import UserError
 
 cdef int32_t INT32_MIN = -0x7FFFFFFF - 1
-cdef int64_t SHARDS_MAX = 0x7FFFFFFF
+cdef int64_t BUCKETS_MAX = 0x7FFFFFFF
 cdef uint64_t ID_SEED = 0xFFFFFFFFDABADABAull    # Java's int 0xdabadaba, sign-extended
 
 
@@ -44,21 +44,21 @@ def java_string_hash(keys):
     return out
 
 
-def shard_of(keys, count):
+def bucket_of(keys, count):
     """File group index of each key among `count` file groups -> int32[n], 0 <= index < count.
 
     Raises UserError if count is not in 1..2^31-1.
     """
-    if not 1 <= count <= SHARDS_MAX:
+    if not 1 <= count <= BUCKETS_MAX:
         raise UserError("the number of file groups must be positive", count=count)
     cdef Column column = Column(keys)
     out = np.empty(column.view.length, dtype=np.int32)
-    cdef int32_t[::1] shards = out
+    cdef int32_t[::1] buckets = out
     cdef int32_t groups = count
     cdef int64_t row
     with nogil:
         for row in range(column.view.length):
-            shards[row] = shard(java_hash_at(&column.view, row), groups)
+            buckets[row] = bucket(java_hash_at(&column.view, row), groups)
     return out
 
 
@@ -73,7 +73,7 @@ def group_keys(keys, buckets, count):
     cdef const ColumnView *view = &column.view
     cdef int64_t length = view.length
     homes = np.ascontiguousarray(buckets, np.int32)
-    if len(homes) != length or not 1 <= count <= SHARDS_MAX or column.view.valid != NULL:
+    if len(homes) != length or not 1 <= count <= BUCKETS_MAX or column.view.valid != NULL:
         raise UserError("keys and buckets do not fit", keys=length, buckets=len(homes))
     begins, bytes_begin = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     rows = np.empty(length, np.int64)
@@ -159,7 +159,7 @@ cdef inline int32_t java_hash_at(const ColumnView *view, int64_t row) noexcept n
     return <int32_t>java_hash(key.data, key.size)
 
 
-cdef inline int32_t shard(int32_t hash, int32_t groups) noexcept nogil:
+cdef inline int32_t bucket(int32_t hash, int32_t groups) noexcept nogil:
     if hash < 0 and hash != INT32_MIN:    # Java's abs leaves the smallest int negative
         hash = -hash
     hash = hash % groups

@@ -71,7 +71,7 @@ class TableIndex:
         if as_of is None:
             return lookup(state, self._options, keys, self._engine)
         now = state.record_index  # raises where there is none
-        assert state.metadata is not None and now.shard_count
+        assert state.metadata is not None and now.bucket_count
         moment, limit = moment_at(state, as_of)
         if limit is None:
             limit = moment.commits[-1].time if moment.commits else BEFORE_ALL_INSTANTS

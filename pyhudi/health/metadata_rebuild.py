@@ -68,13 +68,13 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     listed = maintainable(config, stated)
     log = timeline_log(fs, config)
     config = _roll_back(fs, config, log, stated, options.write.concurrency.heartbeats, engine)
-    shards = None
+    buckets = None
     by_partition = by_partition and RECORD_INDEX.path in listed
     if RECORD_INDEX.path in listed and not by_partition:
-        shards = _group_count(fs, RECORD_INDEX) or options.write.shard_count
+        buckets = _group_count(fs, RECORD_INDEX) or options.write.bucket_count
     request = RebuildRequest(
         listed,
-        shards,
+        buckets,
         lambda: _stored_keys(fs),
         {
             partition: _group_count(fs, partition) or default
@@ -88,7 +88,7 @@ def rebuild_metadata(fs: FileSystem, options: Options, engine: Engine) -> TableC
     )
     groups = stored_group_counts(fs) if by_partition else {}
     indexes = {
-        partition.path: _group_count(fs, partition) or shards or 1
+        partition.path: _group_count(fs, partition) or buckets or 1
         for partition in maintained_partitions(listed)
         if partition.path.startswith(INDEX_PREFIXES)
     }

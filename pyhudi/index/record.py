@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyhudi.arrays import Ints, Longs
 from pyhudi.index.contract import Located, indices, one_array, pair_groups, path_codes
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.record_index.lookup import IndexShard, keys_by_bucket, lookup_shard
+from pyhudi.metadata.record_index.lookup import IndexBucket, keys_by_bucket, lookup_bucket
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
@@ -19,13 +19,13 @@ from pyhudi.storage.filesystem import FileSystem
 
 @dataclass(frozen=True, slots=True)
 class RecordFinder:
-    """Looks up keys in one shard of the record index.  Groups are in dictionary order."""
+    """Looks up keys in one bucket of the record index.  Groups are in dictionary order."""
 
-    shard: IndexShard
+    bucket: IndexBucket
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         costs: list[LookupCost] = []
-        answer = lookup_shard(fs, self.shard, one_array(rows.column(RECORD_KEY)), costs)
+        answer = lookup_bucket(fs, self.bucket, one_array(rows.column(RECORD_KEY)), costs)
         found = np.asarray(answer.column("found").to_numpy(zero_copy_only=False))
         partition, file_id = answer.column("partition_path"), answer.column("file_id")
         at = np.flatnonzero(found)
@@ -42,19 +42,19 @@ class RecordFinder:
 class PartitionFinder:
     """Looks up keys in a record index by partition, in the partition of their rows.
 
-    shards: of each partition, by bucket.  everywhere: in all of these partitions.
+    buckets: of each partition, by bucket.  everywhere: in all of these partitions.
     """
 
-    shards: Mapping[str, tuple[IndexShard, ...]]
+    buckets: Mapping[str, tuple[IndexBucket, ...]]
     everywhere: bool
 
     def locate(self, fs: FileSystem, rows: pa.Table) -> Located:
         places = _Places()
         keys = one_array(rows.column(RECORD_KEY))
         for partition, at in self._sought(rows):
-            shards = self.shards[partition]
-            for number, some, where in keys_by_bucket(keys.take(at), KeyHash(len(shards))):
-                answer = lookup_shard(fs, shards[number], some, places.costs)
+            buckets = self.buckets[partition]
+            for number, some, where in keys_by_bucket(keys.take(at), KeyHash(len(buckets))):
+                answer = lookup_bucket(fs, buckets[number], some, places.costs)
                 places.add(partition, answer, np.asarray(at.to_numpy(), np.int64)[where])
         return places.located()
 
@@ -62,14 +62,14 @@ class PartitionFinder:
         """The rows to look up in each partition that the index has."""
         if self.everywhere:
             every = pa.array(np.arange(rows.num_rows))
-            yield from ((partition, every) for partition in self.shards)
+            yield from ((partition, every) for partition in self.buckets)
             return
         codes, paths = path_codes(rows.column(PARTITION_PATH))
         order = np.argsort(codes, kind="stable")
         ends = np.searchsorted(codes[order], np.arange(len(paths) + 1))
         for number, partition in enumerate(paths):
             at = order[ends[number] : ends[number + 1]]
-            if partition in self.shards and len(at):
+            if partition in self.buckets and len(at):
                 yield partition, pa.array(at)
 
 

@@ -150,7 +150,7 @@ class OpenIndex:
     @property
     def bucket_count(self) -> int:
         """Number of buckets of the index."""
-        return self._seen.index.shard_count
+        return self._seen.index.bucket_count
 
     def refresh(self) -> None:
         """Check for changes now, regardless of `max_age_seconds`."""
@@ -166,8 +166,8 @@ class OpenIndex:
             number, before = self._begun, self._seen
         seen = self._load(before)
         if seen is not before:
-            for shard in (*seen.index.older, *seen.index.shards):
-                shard.layers(self._fs)
+            for bucket in (*seen.index.older, *seen.index.buckets):
+                bucket.layers(self._fs)
         with self._lock:
             self._use(seen, number)
 

@@ -7,7 +7,7 @@ then the first records as base HFiles.  The data table lists the partition once 
 ```
 partition      groups        first records
 files          1             __all_partitions__, and per partition the files of visible commits
-record_index   shard_count   a location per record key; no base file in a group without keys
+record_index   bucket_count   a location per record key; no base file in a group without keys
 ```
 
 A partition that is not listed is not in use: the remains of a failed attempt are deleted first.
@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi._native.keys import argsort, is_strictly_sorted, latest
 from pyhudi.errors import IndexNotReadyError, UserError
 from pyhudi.filenames import (
@@ -75,7 +75,7 @@ from pyhudi.timeline.timeline import Timeline
 
 LISTED: Final = "hoodie.table.metadata.partitions"
 BEING_BUILT: Final = "hoodie.table.metadata.partitions.inflight"
-SHARDS_MAX: Final = 10_000
+BUCKETS_MAX: Final = 10_000
 
 KeysOfGroup = tuple[pa.ChunkedArray | pa.Array, FileGroupId]
 """Record keys, and the file group that contains all of them."""
@@ -92,7 +92,7 @@ def create_metadata(
     config: TableConfig,
     log: TimelineLog,
     *,
-    shard_count: int = 10,
+    bucket_count: int = 10,
     records: Iterable[KeysOfGroup] | None = (),
 ) -> TableConfig:
     """Create `files` and `record_index` if the table lacks them; returns the stored properties.
@@ -103,8 +103,8 @@ def create_metadata(
     index.
     Raises IndexNotReadyError while another write is pending.
     """
-    if not 1 <= shard_count <= SHARDS_MAX:
-        raise UserError("the number of index shards is out of range", shard_count=shard_count)
+    if not 1 <= bucket_count <= BUCKETS_MAX:
+        raise UserError("the number of index buckets is out of range", bucket_count=bucket_count)
     timeline = log.load()
     check_quiet(timeline, log)
     if FILES.path not in config.metadata_partitions:
@@ -115,7 +115,7 @@ def create_metadata(
         config = create_partition(fs, config, timeline, FILES, [(keys, values)])
     if records is not None and RECORD_INDEX.path not in config.metadata_partitions:
         delete_partition(fs, RECORD_INDEX.path)
-        groups = _sharded(records, shard_count, _epoch(timeline, log))
+        groups = _bucketed(records, bucket_count, _epoch(timeline, log))
         config = create_partition(fs, config, timeline, RECORD_INDEX, groups)
         config = define_record_index(fs, config)
     return config
@@ -190,30 +190,32 @@ def stored_files(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> dict[s
     return records
 
 
-def _sharded(
-    records: Iterable[KeysOfGroup], shard_count: int, epoch: int
+def _bucketed(
+    records: Iterable[KeysOfGroup], bucket_count: int, epoch: int
 ) -> list[tuple[pa.Array, pa.Array] | None]:
-    """The sorted keys and values of each shard; None for a shard without keys."""
-    keys: list[list[pa.Array]] = [[] for _ in range(shard_count)]
-    homes: list[list[pa.Array]] = [[] for _ in range(shard_count)]
+    """The sorted keys and values of each bucket; None for a bucket without keys."""
+    keys: list[list[pa.Array]] = [[] for _ in range(bucket_count)]
+    homes: list[list[pa.Array]] = [[] for _ in range(bucket_count)]
     groups: list[FileGroupId] = []
     for column, group in records:
         whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        shard = shard_of(whole, shard_count)
-        for number in np.unique(shard).tolist():
-            mine = whole.filter(pa.array(shard == number))
+        bucket = bucket_of(whole, bucket_count)
+        for number in np.unique(bucket).tolist():
+            mine = whole.filter(pa.array(bucket == number))
             keys[number].append(mine)
             homes[number].append(pa.array(np.full(len(mine), len(groups), np.int32)))
         groups.append(group)
     partitions = pa.array([group.partition for group in groups], pa.string())
     ids = pa.array([group.file_id for group in groups], pa.string())
     return [
-        _shard_rows(pa.concat_arrays(k), pa.concat_arrays(h), partitions, ids, epoch) if k else None
+        _bucket_rows(pa.concat_arrays(k), pa.concat_arrays(h), partitions, ids, epoch)
+        if k
+        else None
         for k, h in zip(keys, homes, strict=True)
     ]
 
 
-def _shard_rows(
+def _bucket_rows(
     keys: pa.Array, homes: pa.Array, partitions: pa.Array, ids: pa.Array, epoch: int
 ) -> tuple[pa.Array, pa.Array]:
     order = pa.array(argsort(keys))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi.engine import Engine
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
@@ -113,7 +113,7 @@ class GroupTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardTarget:
+class BucketTarget:
     """One bucket of the record index to write to; picklable.
 
     epoch_millis: the commit's instant, as stored in entries.  waits_in: a folder of the data table
@@ -136,24 +136,24 @@ class Targets:
     facts: groups of the partitions of file statistics and of expression indexes; empty where not
     listed.
     secondary: groups of each secondary index, by the name of its partition.
-    elastic: the elastic index that contains the shards; None: they belong to `record_index`.
+    elastic: the elastic index that contains the buckets; None: they belong to `record_index`.
     by_partition: the groups of each data partition in a record index by partition, which has no
-    shards; None: the index is global, or there is none.
+    buckets; None: the index is global, or there is none.
     """
 
     files: tuple[GroupTarget, ...]
-    shards: tuple[ShardTarget, ...]
+    buckets: tuple[BucketTarget, ...]
     facts: Mapping[MetadataPartition, tuple[GroupTarget, ...]]
     secondary: Mapping[str, tuple[GroupTarget, ...]]
     stage: int
     elastic: IndexState | None = None
-    by_partition: Mapping[str, tuple[ShardTarget, ...]] | None = None
+    by_partition: Mapping[str, tuple[BucketTarget, ...]] | None = None
 
     @property
     def hash(self) -> KeyHash:
-        """The hash function that assigns keys to the shards."""
+        """The hash function that assigns keys to the buckets."""
         if self.elastic is None:
-            return KeyHash(max(1, len(self.shards)))
+            return KeyHash(max(1, len(self.buckets)))
         return hashes_of(self.elastic)[-1]
 
 
@@ -174,13 +174,13 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
     millis = epoch_millis(time, table.log.zone)
     elastic = table.maintained_elastic()
     parts = _groups_by_partition(table, time, millis, stage)
-    buckets = () if parts is not None else groups(RECORD_INDEX)
+    held = () if parts is not None else groups(RECORD_INDEX)
     if elastic is not None:
-        buckets = tuple(
+        held = tuple(
             GroupTarget(elastic.partition(number), number, time, "", (), 1, stage, ROOT)
             for number in range(elastic.bucket_count)
         )
-    shards = tuple(ShardTarget(group, millis) for group in buckets)
+    buckets = tuple(BucketTarget(group, millis) for group in held)
     own = maintained_partitions(table.partitions_listed)
     expressions = [p for p in own if p.path.startswith(EXPRESSION_PREFIX)]
     facts = {p: groups(p) for p in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS, *expressions)}
@@ -189,32 +189,32 @@ def log_targets(table: MetadataTable, time: InstantTime) -> Targets:
         for partition in own
         if partition.path.startswith(SECONDARY_PREFIX)
     }
-    return Targets(groups(FILES), shards, facts, secondary, stage, elastic, parts)
+    return Targets(groups(FILES), buckets, facts, secondary, stage, elastic, parts)
 
 
 def _groups_by_partition(
     table: MetadataTable, time: InstantTime, millis: int, stage: int
-) -> dict[str, tuple[ShardTarget, ...]] | None:
+) -> dict[str, tuple[BucketTarget, ...]] | None:
     """The groups of each data partition; None for an index that is not by partition."""
     if not table.is_by_partition:
         return None
     return {
-        name: shard_targets_of(groups_as(slices[0].file_id), len(slices), time, millis, stage)
+        name: bucket_targets_of(groups_as(slices[0].file_id), len(slices), time, millis, stage)
         for name, slices in table.slices_by_partition().items()
     }
 
 
-def shard_targets_of(
+def bucket_targets_of(
     groups: MetadataPartition,
     count: int,
     time: InstantTime,
     millis: int,
     stage: int,
     waits_in: str | None = None,
-) -> tuple[ShardTarget, ...]:
+) -> tuple[BucketTarget, ...]:
     """Targets for the file groups of one data partition in a record index by partition."""
     return tuple(
-        ShardTarget(GroupTarget(groups, number, time, "", (), 1, stage), millis, waits_in)
+        BucketTarget(GroupTarget(groups, number, time, "", (), 1, stage), millis, waits_in)
         for number in range(count)
     )
 
@@ -242,11 +242,11 @@ class MetadataCommit:
         self._engine = engine
         self._records = records_of(table.config.layout.index_version)
 
-    def shard_targets(self) -> tuple[ShardTarget, ...]:
+    def bucket_targets(self) -> tuple[BucketTarget, ...]:
         """The buckets of the record index, by number; empty if the table has no such index."""
-        return self._targets.shards
+        return self._targets.buckets
 
-    def partition_targets(self, counts: Mapping[str, int]) -> dict[str, tuple[ShardTarget, ...]]:
+    def partition_targets(self, counts: Mapping[str, int]) -> dict[str, tuple[BucketTarget, ...]]:
         """The file groups of data partitions in a record index by partition.
 
         counts: of each partition, how many groups it gets if it has none; 0: none then.
@@ -258,7 +258,7 @@ class MetadataCommit:
                 continue
             groups = partition_groups(name)
             millis = epoch_millis(time, log.zone)
-            known[name] = shard_targets_of(groups, count, time, millis, self._targets.stage)
+            known[name] = bucket_targets_of(groups, count, time, millis, self._targets.stage)
             for target in known[name]:
                 create_group(log.fs, groups.path, target.group.file_id, time)
         self._targets = replace(self._targets, by_partition=known)
@@ -297,7 +297,7 @@ class MetadataCommit:
         """Write the records of `files` and complete the delta commit.
 
         stats: files written by the data instant, which must be readable.  index_stats: results of
-        `write_shard`, for each bucket the one of the successful attempt.  secondary_stats: logs of
+        `write_bucket`, for each bucket the one of the successful attempt.  secondary_stats: logs of
         secondary indexes.  deleted: names of deleted data files per partition (cleaning).
         dropped_partitions: those that no longer exist.
         """
@@ -354,8 +354,8 @@ class MetadataCommit:
         written = []
         time, schema = self._inflight.time, self._records.stored
         for target in targets:
-            mine = pa.array(shard_of(keys, len(targets)) == target.number)
-            ends = gone.filter(pa.array(shard_of(gone, len(targets)) == target.number))
+            mine = pa.array(bucket_of(keys, len(targets)) == target.number)
+            ends = gone.filter(pa.array(bucket_of(gone, len(targets)) == target.number))
             here, there = keys.filter(mine), values.filter(mine)
             blocks = list(value_blocks(here, there, instant=time, schema=schema))
             if len(ends):
@@ -370,7 +370,7 @@ class MetadataCommit:
     def _delete_lost_attempts(self, written: Sequence[WriteStat]) -> None:
         """Delete logs of attempts that returned no stats: readers would read them."""
         targets = self._targets
-        if targets.elastic is not None or not (targets.shards or targets.by_partition):
+        if targets.elastic is not None or not (targets.buckets or targets.by_partition):
             return
         fs, stage = self._table.log.fs, self._targets.stage
         reported = {stat.path for stat in written}

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi.errors import (
     CorruptFileError,
     FileMissingError,
@@ -56,7 +56,7 @@ from pyhudi.metadata.record_index.by_partition import (
     is_partitioned_record_index,
     slices_by_partition,
 )
-from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.record_index.lookup import IndexBucket, RecordIndex
 from pyhudi.metadata.visible_instants import is_creation, valid_instants
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.filesystem import FileInfo, FileSystem
@@ -309,11 +309,11 @@ class MetadataTable:
         if self._was_created_after(slices, time):
             raise _expired(self.data_fs, time)
         valid = frozenset(each for each in self.valid if each <= limit)
-        shards = tuple(
-            IndexShard(MapSlice.of(file_slice, number, valid), now.shards[0].zone)
+        buckets = tuple(
+            IndexBucket(MapSlice.of(file_slice, number, valid), now.buckets[0].zone)
             for number, file_slice in enumerate(slices)
         )
-        return RecordIndex(self.data_fs, shards)
+        return RecordIndex(self.data_fs, buckets)
 
     def _was_created_after(self, slices: Iterable[FileSlice], time: InstantTime) -> bool:
         """Whether slices contain commits after `time` because they were created after them.
@@ -354,11 +354,11 @@ class MetadataTable:
 
     def _index_of(self, slices: Iterable[FileSlice], method: str) -> RecordIndex:
         zone = zone_of(self.config.timezone)
-        shards = tuple(
-            IndexShard(MapSlice.of(file_slice, number, self.valid), zone, method)
+        buckets = tuple(
+            IndexBucket(MapSlice.of(file_slice, number, self.valid), zone, method)
             for number, file_slice in enumerate(slices)
         )
-        return RecordIndex(self.data_fs, shards)
+        return RecordIndex(self.data_fs, buckets)
 
     def elastic_state(self, *, limit: InstantTime | None = None) -> IndexState:
         """The state of the elastic index.  Raises IndexNotReadyError where it lacks commits."""
@@ -453,7 +453,7 @@ class MetadataListing:
     def _records(self, keys: list[str]) -> dict[str, FileMap]:
         column = pa.array(keys, pa.string())
         found: dict[str, FileMap] = {}
-        homes = shard_of(column, len(self._slices))
+        homes = bucket_of(column, len(self._slices))
         for number in sorted(set(homes.tolist())):
             requested = column.filter(pa.array(homes == number))
             merged = file_records(self._fs, self._slices[number], requested)

@@ -53,13 +53,13 @@ class RebuildRequest:
     """Contents of the new metadata table in addition to `files`.
 
     stated: all partitions that the caller builds, also those that it adds after the swap.
-    shard_count: groups of the record index; None: no record index.  keys: returns the table's
+    bucket_count: groups of the record index; None: no record index.  keys: returns the table's
     record keys; called once, only for a record index.  facts: number of groups of `column_stats`
     and `bloom_filters`.
     """
 
     stated: frozenset[str]
-    shard_count: int | None = None
+    bucket_count: int | None = None
     keys: Callable[[], Iterable[KeysOfGroup]] = lambda: ()
     facts: Mapping[MetadataPartition, int] = field(default_factory=dict)
 
@@ -87,8 +87,8 @@ def rebuild_metadata_table(
         redirected,
         bare,
         log,
-        shard_count=request.shard_count or 1,
-        records=None if request.shard_count is None else request.keys(),
+        bucket_count=request.bucket_count or 1,
+        records=None if request.bucket_count is None else request.keys(),
     )
     built = create_facts(redirected, built, log, group_counts=request.facts, engine=engine)
     check_lock(fs)

@@ -3,7 +3,7 @@
 ```
 begin_metadata:  roll back failed commits -> compact and clean if due -> T.deltacommit.requested,
                  .inflight
-write_shard:     on workers: one log file of one group of `record_index`
+write_bucket:     on workers: one log file of one group of `record_index`
 finish:          log file of `files` -> delete logs of failed attempts -> T.deltacommit
 ```
 
@@ -24,7 +24,7 @@ from pyhudi.engine import Engine
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.layouts.known import LAYOUTS
 from pyhudi.metadata.compaction import check_bounded, run_services
-from pyhudi.metadata.delta_commit import MetadataCommit, ShardTarget, start_delta
+from pyhudi.metadata.delta_commit import BucketTarget, MetadataCommit, start_delta
 from pyhudi.metadata.elastic.store import check_one
 from pyhudi.metadata.expression_index.definition import maintained_expressions
 from pyhudi.metadata.file_writers import tombstone_block, value_blocks, write_log
@@ -75,9 +75,9 @@ def maintainable(config: TableConfig, listed: Iterable[str]) -> frozenset[str]:
     return own if config.layout.index_version else own & PARTITIONS_V6
 
 
-def write_shard(
+def write_bucket(
     fs: FileSystem,
-    target: ShardTarget,
+    target: BucketTarget,
     instant: Instant,
     *,
     keys: Any,

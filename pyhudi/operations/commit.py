@@ -163,12 +163,12 @@ def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
     emptied, unknown = steps.emptied(context, parts, operation, partitions)
     with watch.phase("tag"):
         rings = steps.rings_of_batch(context, parts, emptied)
-        shards = steps.tag_batch(context, parts, operation, rings)
-        parts = steps.with_merged(parts, shards)
-        view = context.state.view(partitions=steps.reached(shards, emptied))
-        lost = steps.losing_rows(context, parts, shards, view)
+        buckets = steps.tag_batch(context, parts, operation, rings)
+        parts = steps.with_merged(parts, buckets)
+        view = context.state.view(partitions=steps.reached(buckets, emptied))
+        lost = steps.losing_rows(context, parts, buckets, view)
     with watch.phase("assign"):
-        tags, assigned, order_by = steps.assign_batch(context, parts, shards, view, operation)
+        tags, assigned, order_by = steps.assign_batch(context, parts, buckets, view, operation)
     replaced = NOTHING_REPLACED
     if operation.replaces:
         with watch.phase("replace"):

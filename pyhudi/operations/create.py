@@ -44,7 +44,7 @@ def create(fs: FileSystem, table: NewTable, engine: Engine = LOCAL) -> TableConf
             fs,
             config,
             timeline_log(fs, config),
-            shard_count=table.options.write.shard_count,
+            bucket_count=table.options.write.bucket_count,
             records=None if records is None or by_partition else (),
         )
         if by_partition:

@@ -307,7 +307,7 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
         options.index_rules,
         staging,
         request.engine,
-        records.shard_count if isinstance(records, RecordIndex) else None,
+        records.bucket_count if isinstance(records, RecordIndex) else None,
         publishes=not request.dry_run,
         concurrent=options.concurrency.optimistic,
     )

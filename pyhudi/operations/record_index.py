@@ -35,7 +35,7 @@ from pyhudi.index.maintenance.sizing import planned_groups
 from pyhudi.index.maintenance.stats import current_end
 from pyhudi.index.maintenance.verify import BucketCheck, check_index, summarize
 from pyhudi.index.selection import listed_record_index
-from pyhudi.metadata.bootstrap import SHARDS_MAX
+from pyhudi.metadata.bootstrap import BUCKETS_MAX
 from pyhudi.metadata.elastic.create import rebuilt_rule
 from pyhudi.metadata.elastic.state import IndexRule
 from pyhudi.metadata.elastic.store import last_state
@@ -234,14 +234,14 @@ def _group_counts(state: TableState) -> dict[str, int]:
         return {}
     if isinstance(index, PartitionedRecordIndex):
         return index.group_counts
-    return {"": index.shard_count}
+    return {"": index.bucket_count}
 
 
 def _requested(state: TableState, buckets: int | None) -> dict[str, int]:
     """The number of buckets of each partition: as requested, or as it is."""
     if buckets is None:
         return _group_counts(state)
-    if not 1 <= buckets <= SHARDS_MAX:
+    if not 1 <= buckets <= BUCKETS_MAX:
         raise UserError("the number of index buckets is out of range", buckets=buckets)
     return dict.fromkeys((each.partition for each in state.view().latest_slices()), buckets)
 
@@ -273,7 +273,7 @@ def _index_target(
 
 def _buckets_before(state: TableState) -> int:
     try:
-        return state.record_index.shard_count
+        return state.record_index.bucket_count
     except (IndexNotReadyError, CorruptFileError):
         return 0
 
@@ -289,7 +289,7 @@ def _bucket_count(
     count = requested or 0
     if not count:
         count = planned_groups(state, options.write, entries=entries, at_least=at_least)
-    if not 1 <= count <= SHARDS_MAX:
+    if not 1 <= count <= BUCKETS_MAX:
         raise UserError("the number of index buckets is out of range", buckets=count)
     return count
 

@@ -208,7 +208,7 @@ class WriteOptions:
     known_keys: KnownKeys = KnownKeys.INSERT
     bulk_insert: BulkInsert = field(default_factory=BulkInsert)
     facts: FileFacts = field(default_factory=FileFacts)
-    shard_count: int = 10  # record index groups of a new table, as Apache Hudi's default
+    bucket_count: int = 10  # record index groups of a new table, as Apache Hudi's default
     index_size: IndexSize = field(default_factory=IndexSize)
     partition_groups: GroupLimits = field(default_factory=GroupLimits)
     lock: LockRules = field(default_factory=LockRules)

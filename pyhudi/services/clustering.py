@@ -276,7 +276,7 @@ def _rewrite(
     tasks_of: Callable[[ClusterWork], list[OutputTask]],
 ) -> tuple[tuple[WriteStat, ...], list[WriteStat]]:
     """Write the new file groups and their index entries."""
-    fs, targets = how.plan.fs, waiting.shard_targets()
+    fs, targets = how.plan.fs, waiting.bucket_targets()
     size = sum(group.size_bytes for group in plan.groups)
     with row_spill(fs, engine, instant.time, in_memory=size <= _MEMORY_BYTES) as staging:
         hash = waiting.hash or (None if waiting.group_counts is None else KeyHash(1))

@@ -5,7 +5,7 @@ few rows, or rows in their current order     slices -> file
 many rows to sort                            slices -> sample -> bounds of ranges (driver)
                                              slice  -> its rows spilled, range by range
                                              ranges -> file, one range after another
-all                                          keys of the files -> index entries, one task per shard
+all                                          keys of the files -> index entries, one task per bucket
 ```
 
 Rows retain their commit time and sequence number; only the file name changes.  Memory of a task: a
@@ -26,9 +26,9 @@ import pyarrow as pa
 from pyhudi._native import BloomFilter
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.index.consistent_hashing import RingShare
-from pyhudi.metadata.delta_commit import ShardTarget
+from pyhudi.metadata.delta_commit import BucketTarget
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.writer import write_shard
+from pyhudi.metadata.writer import write_bucket
 from pyhudi.options import Layout
 from pyhudi.planning.clustering import SortOrder
 from pyhudi.read.file_slice import SliceSpec, read_slice
@@ -44,7 +44,7 @@ from pyhudi.transaction.markers import MarkerKind
 from pyhudi.write.files.base_writer import write_base_file
 from pyhudi.write.files.file_plan import FilePlan, millis_since, with_constants
 from pyhudi.write.files.key_filter import filter_of
-from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
+from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_bucket
 from pyhudi.write.placement.sorted_insert import order_of, range_numbers
 
 _NUMBER: Final = "number"
@@ -173,7 +173,7 @@ class OutputTask:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A written file.  keys: its record keys by index shard, if the table has a record index."""
+    """A written file.  keys: its record keys by index bucket, if the table has a record index."""
 
     stat: WriteStat
     keys: BatchChunk | None
@@ -282,20 +282,20 @@ def _grouped(plan: FilePlan, rows: pa.Table) -> FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class MoveTask:
-    """Index entries of one shard: records that have moved to other file groups."""
+    """Index entries of one bucket: records that have moved to other file groups."""
 
     fs: FileSystem
     instant: Instant
-    target: ShardTarget
+    target: BucketTarget
     moved: tuple[tuple[BatchChunk, FileGroupId], ...]
 
 
 def write_moves(task: MoveTask) -> WriteStat | None:
-    """Write the shard's entries; None if it has none.  May run twice."""
+    """Write the bucket's entries; None if it has none.  May run twice."""
     keys: list[pa.Array] = []
     counts = []
     for part, _ in task.moved:
-        rows = rows_of_shard(part, task.target.number)
+        rows = rows_of_bucket(part, task.target.number)
         found = part.staged.load().column(RECORD_KEY).take(pa.array(rows))
         keys += found.chunks
         counts.append(len(rows))
@@ -307,7 +307,7 @@ def write_moves(task: MoveTask) -> WriteStat | None:
         pa.array(names, pa.string())
         for names in ([group.partition for group in groups], [group.file_id for group in groups])
     )
-    return write_shard(
+    return write_bucket(
         task.fs,
         task.target,
         task.instant,

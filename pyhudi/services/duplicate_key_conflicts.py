@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.metadata.reader import open_metadata
-from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.record_index.lookup import IndexBucket, RecordIndex
 from pyhudi.read.table_schema import schema_text
 from pyhudi.records import RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
@@ -28,11 +28,11 @@ from pyhudi.storage.spill import Staged
 from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.conflicts import REWRITES, completed_since
-from pyhudi.write.input.batch import BatchChunk, rows_of_shard, take_rows
+from pyhudi.write.input.batch import BatchChunk, rows_of_bucket, take_rows
 from pyhudi.write.input.source_checkpoint import moved_by
 from pyhudi.write.input.stream_idempotency import StreamBatch, writer_of
 from pyhudi.write.placement.routing import lost_of, row_order
-from pyhudi.write.placement.tagging import NEW, RowAction, ShardTags
+from pyhudi.write.placement.tagging import NEW, BucketTags, RowAction
 from pyhudi.write.write_context import Operation, PlannedWrite, WriteContext, needs_index_lookup
 
 
@@ -138,8 +138,8 @@ def _same_partition(
     choice = context.index.choice
     mine = {
         path
-        for shard in planned.shards
-        for path, count in zip(shard.paths, shard.insert_counts, strict=True)
+        for bucket in planned.buckets
+        for path, count in zip(bucket.paths, bucket.insert_counts, strict=True)
         if count
     }
     for other in since:
@@ -156,27 +156,27 @@ class _LookUp:
     that are not merged rows."""
 
     fs: FileSystem
-    added: IndexShard
+    added: IndexBucket
     parts: tuple[BatchChunk, ...]
     given: int
-    shard: ShardTags
+    bucket: BucketTags
     lost: Staged | None
 
 
 def _tasks(
     context: WriteContext, planned: PlannedWrite, known: RecordIndex, index: RecordIndex
 ) -> Iterator[_LookUp]:
-    merged = any(shard.folded is not None for shard in planned.shards)
-    given = len(planned.parts) - (len(planned.shards) if merged else 0)
-    for shard, lost in zip(planned.shards, planned.lost, strict=True):
-        if not sum(shard.insert_counts) and not shard.missing_count:
+    merged = any(bucket.folded is not None for bucket in planned.buckets)
+    given = len(planned.parts) - (len(planned.buckets) if merged else 0)
+    for bucket, lost in zip(planned.buckets, planned.lost, strict=True):
+        if not sum(bucket.insert_counts) and not bucket.missing_count:
             continue
-        added = _added(known.shards[shard.shard], index.shards[shard.shard])
+        added = _added(known.buckets[bucket.bucket], index.buckets[bucket.bucket])
         if any(slice_.logs or slice_.base for slice_ in added.slices):
-            yield _LookUp(context.state.fs, added, planned.parts, given, shard, lost)
+            yield _LookUp(context.state.fs, added, planned.parts, given, bucket, lost)
 
 
-def _added(before: IndexShard, now: IndexShard) -> IndexShard:
+def _added(before: IndexBucket, now: IndexBucket) -> IndexBucket:
     """The entries added to a bucket, in all of its file groups."""
     old = before.slices
     *sealed, last = (
@@ -197,12 +197,12 @@ def _added_to(before: MapSlice, now: MapSlice) -> MapSlice:
 
 def _look_up(task: _LookUp) -> str | None:
     """One of the keys not found in the table that the added entries have; None if there is none."""
-    if task.shard.missing_count:  # tags cover only keys that were found: look up all keys
-        numbers = [rows_of_shard(part, task.shard.shard) for part in task.parts[: task.given]]
+    if task.bucket.missing_count:  # tags cover only keys that were found: look up all keys
+        numbers = [rows_of_bucket(part, task.bucket.bucket) for part in task.parts[: task.given]]
         pairs = zip(task.parts, numbers, strict=False)
         found = [p.staged.load().column(RECORD_KEY).take(pa.array(n)) for p, n in pairs]
         return _first_added(task, pa.concat_arrays([c for column in found for c in column.chunks]))
-    tags = task.shard.tags.load()
+    tags = task.bucket.tags.load()
     part, row, home, action = (
         tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
     )

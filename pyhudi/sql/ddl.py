@@ -73,7 +73,7 @@ _NAME: Final = "hoodie.table.name"
 _HIVE_STYLE: Final = "hoodie.datasource.write.hive_style_partitioning"
 _STORED: Final = (
     "table.", "keygen.", "request.key_generator", "read.merging.", "write.facts.",
-    "write.shard_count", "write.partition_groups.", "write.keep_", "write.index_rules.bucket_",
+    "write.bucket_count", "write.partition_groups.", "write.keep_", "write.index_rules.bucket_",
     "write.index_rules.growth", "write.index_rules.hash",
 )  # fmt: skip
 """Settings that a new table keeps in its properties, files or indexes; `write.index` is one."""

@@ -52,7 +52,7 @@ from pyhudi.write.merge_clauses import (
 )
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.routing import Router
-from pyhudi.write.placement.tagging import NEW, ShardTags
+from pyhudi.write.placement.tagging import NEW, BucketTags
 from pyhudi.write.updated_rows import projected
 from pyhudi.write.write_context import WriteContext
 
@@ -92,7 +92,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class InsertTask:
-    """The source rows of one shard, of which those without any stored record are inserted."""
+    """The source rows of one bucket, of which those without any stored record are inserted."""
 
     plan: _MatchPlan
     tags: Staged
@@ -103,12 +103,12 @@ def rows_to_write(
     context: WriteContext,
     merge: ConditionalMerge,
     parts: tuple[BatchChunk, ...],
-    shards: Sequence[ShardTags],
+    buckets: Sequence[BucketTags],
     plan: KeyPlan,
 ) -> tuple[BatchChunk, ...]:
     """The staged rows and deletes of the upsert that the merge comes to.
 
-    parts, shards: the source rows, keyed and looked up.  plan: how to key the rows to write.
+    parts, buckets: the source rows, keyed and looked up.  plan: how to key the rows to write.
     """
     table = context.schema
     source = source_schema(merge.source.schema, table, context.state.config)
@@ -117,13 +117,13 @@ def rows_to_write(
     has_rest = any(clause.kind.pair is Pair.NOT_MATCHED_BY_SOURCE for clause in clauses)
     if IS_DELETED not in table.names and deletes:
         plan = replace(plan, schema=table.append(pa.field(IS_DELETED, pa.bool_())))
-    groups = list(dict.fromkeys(home for shard in shards for home in shard.homes))
+    groups = list(dict.fromkeys(home for bucket in buckets for home in bucket.homes))
     match_plan = _MatchPlan(
         context.state.fs,
         _spec(context),
         clauses,
         source,
-        _router(parts, shards, groups),
+        _router(parts, buckets, groups),
         plan,
         context.staging,
         has_rest,
@@ -133,7 +133,7 @@ def rows_to_write(
     chunks = [chunk for matched in found for chunk in matched.chunks]
     if any(clause.kind is ClauseKind.INSERT for clause in clauses):
         absent = tuple(matched.absent for matched in found if matched.absent is not None)
-        tasks = [InsertTask(match_plan, shard.tags, absent) for shard in shards]
+        tasks = [InsertTask(match_plan, bucket.tags, absent) for bucket in buckets]
         chunks += [c for some in engine.run(new_rows, tasks, label="insert") for c in some]
     return tuple(chunks)
 
@@ -147,15 +147,15 @@ def _spec(context: WriteContext) -> SliceSpec:
 
 
 def _router(
-    parts: tuple[BatchChunk, ...], shards: Sequence[ShardTags], groups: Sequence[FileGroupId]
+    parts: tuple[BatchChunk, ...], buckets: Sequence[BucketTags], groups: Sequence[FileGroupId]
 ) -> Router:
     """Source rows by the number of their file group; new rows have none."""
     numbers = {group: number for number, group in enumerate(groups)}
     routes = [
-        Route(tuple(numbers[home] for home in shard.homes), shard.update_counts, ())
-        for shard in shards
+        Route(tuple(numbers[home] for home in bucket.homes), bucket.update_counts, ())
+        for bucket in buckets
     ]
-    return Router.of(parts, shards, routes, [None] * len(shards))
+    return Router.of(parts, buckets, routes, [None] * len(buckets))
 
 
 def _match_tasks(
@@ -234,7 +234,7 @@ def _user(stored: pa.Table, plan: _MatchPlan) -> pa.Table:
 
 
 def new_rows(task: InsertTask) -> tuple[BatchChunk, ...]:
-    """Apply the insert clauses to the rows of a shard that no file group has; runs on workers."""
+    """Apply the insert clauses to the rows of a bucket that no file group has; runs on workers."""
     plan = task.plan
     tags = task.tags.load()
     number = tags.column("part").to_numpy().astype(np.int64) << 32 | tags.column("row").to_numpy()

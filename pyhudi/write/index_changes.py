@@ -1,4 +1,4 @@
-"""Index changes of a write, by hash partition: rows that gain or lose an index entry, and the tasks
+"""Index changes of a write, by index bucket: rows that gain or lose an index entry, and the tasks
 that write these.
 
 A new record gets an entry, a deleted record loses its entry, and an update in place changes
@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from pyhudi.arrays import Ints, Mask
 from pyhudi.index.external_index import ENDED
-from pyhudi.metadata.delta_commit import ShardTarget
-from pyhudi.metadata.writer import write_shard
+from pyhudi.metadata.delta_commit import BucketTarget
+from pyhudi.metadata.writer import write_bucket
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
@@ -50,7 +50,7 @@ class EntryRows:
 
 
 def entry_rows(tags: Staged, route: Route, lost: Staged | None, index: str) -> EntryRows:
-    """Rows of a shard's tags that change entries of an index.  index: its name in the tags."""
+    """Rows of a bucket's tags that change entries of an index.  index: its name in the tags."""
     table = tags.load()
     part, row, home, action = (
         table.column(name).to_numpy() for name in ("part", "row", "home", "action")
@@ -91,7 +91,7 @@ def keys_of(parts: Sequence[BatchChunk], part: Ints, row: Ints) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
-    """Input of the task that spills one shard's changes of an index.  is_queried: whether the index
+    """Input of the task that spills a bucket's changes of an index.  is_queried: whether the index
     was queried; if not, any key may have an entry."""
 
     index: str
@@ -112,7 +112,7 @@ class Changed:
 
 
 def spill_changes(task: ChangeTask) -> Changed | None:
-    """Spill a shard's changes of an index; None if there are none."""
+    """Spill a bucket's changes of an index; None if there are none."""
     rows = entry_rows(task.tags, task.route, task.lost, task.index)
     if rows.is_empty:
         return None
@@ -131,11 +131,11 @@ def spill_changes(task: ChangeTask) -> Changed | None:
 
 @dataclass(frozen=True, slots=True)
 class EntryTask:
-    """Input of one shard's task.  groups: the file group of each target, by target number."""
+    """Input of one bucket's task.  groups: the file group of each target, by target number."""
 
     fs: FileSystem
     instant: Instant
-    target: ShardTarget
+    target: BucketTarget
     parts: tuple[BatchChunk, ...]
     tags: Staged
     route: Route
@@ -145,14 +145,14 @@ class EntryTask:
 
 
 def write_entries(task: EntryTask) -> WriteStat | None:
-    """Write the shard's entries; None if the batch changes none.  May run more than once."""
+    """Write the bucket's entries; None if the batch changes none.  May run more than once."""
     rows = entry_rows(task.tags, task.route, task.lost, RECORDS)
     if rows.is_empty and task.ended is None:
         return None
     paths = pa.array([group.partition for group in task.groups], pa.string())
     ids = pa.array([group.file_id for group in task.groups], pa.string())
     at = pa.array(rows.target)
-    return write_shard(
+    return write_bucket(
         task.fs,
         task.target,
         task.instant,
@@ -171,18 +171,18 @@ def _and_ended(keys: pa.Array, ended: Staged | None) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class EndTask:
-    """Input of one shard's task of a write without rows.  ended: keys to remove."""
+    """Input of one bucket's task of a write without rows.  ended: keys to remove."""
 
     fs: FileSystem
     instant: Instant
-    target: ShardTarget
+    target: BucketTarget
     ended: Staged
 
 
 def end_entries(task: EndTask) -> WriteStat:
-    """Write the shard's tombstones.  May run more than once."""
+    """Write the bucket's tombstones.  May run more than once."""
     none = pa.array([], pa.string())
-    return write_shard(
+    return write_bucket(
         task.fs,
         task.target,
         task.instant,

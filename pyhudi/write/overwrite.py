@@ -24,13 +24,13 @@ from pyhudi.errors import UserError, WriteConflictError
 from pyhudi.formats.base_file import footer
 from pyhudi.index.record import RecordFinder
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.metadata.record_index.lookup import IndexBucket
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice, TableView
-from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_shard
+from pyhudi.write.input.batch import BatchChunk, key_part, rows_of_bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Replaced:
     """The contents of the table that an overwrite replaces.
 
     partitions: emptied partitions, in order; slices: the latest slice of each of their file
-    groups; row_count: the rows in them.  ended: per index shard the keys to remove (a table of
+    groups; row_count: the rows in them.  ended: per index bucket the keys to remove (a table of
     one column, the record key), or None; empty if the table has no record index.
     unknown: given names that match no partition.
     keys: of a record index by partition: partition and record keys of each slice.
@@ -68,12 +68,12 @@ NOTHING_REPLACED = Replaced()
 
 @dataclass(frozen=True, slots=True)
 class TakeOut:
-    """How to replace slices.  shards: of the record index, empty if none; hash: its key hash.
+    """How to replace slices.  buckets: of the record index, empty if none; hash: its key hash.
     by_partition: whether there is a record index by partition."""
 
     fs: FileSystem
     spec: SliceSpec
-    shards: tuple[IndexShard, ...]
+    buckets: tuple[IndexBucket, ...]
     hash: KeyHash
     staging: Staging
     by_partition: bool = False
@@ -92,7 +92,7 @@ def take_out(
     groups = frozenset(s.group for s in slices)
     ended: list[Staged | None] = []
     if parts:
-        tasks = [_End(plan, shard, parts, groups) for shard in plan.shards]
+        tasks = [_End(plan, bucket, parts, groups) for bucket in plan.buckets]
         ended = engine.run(_end, tasks, label="replaced")
     rows = sum(count for count, _ in found)
     replaced = Replaced(tuple(partitions), tuple(slices), rows, tuple(ended))
@@ -110,9 +110,9 @@ class _Drain:
 
 
 def _drain(task: _Drain) -> tuple[int, BatchChunk | None]:
-    """Row count of a slice, and its keys by index shard if there is an index."""
+    """Row count of a slice, and its keys by index bucket if there is an index."""
     plan, slice_ = task.plan, task.slice
-    needs_keys = bool(plan.shards) or plan.by_partition
+    needs_keys = bool(plan.buckets) or plan.by_partition
     if not needs_keys and slice_.base is not None and not slice_.logs:
         return footer(plan.fs, slice_.base.path).rows, None
     keys = read_slice(plan.fs, slice_, spec=plan.spec).column(RECORD_KEY)
@@ -124,27 +124,27 @@ def _drain(task: _Drain) -> tuple[int, BatchChunk | None]:
 @dataclass(frozen=True, slots=True)
 class _End:
     plan: TakeOut
-    shard: IndexShard
+    bucket: IndexBucket
     parts: tuple[BatchChunk, ...]
     groups: frozenset[FileGroupId]
 
 
 def _end(task: _End) -> Staged | None:
-    """Keys of the shard that the index maps to one of the groups."""
+    """Keys of the bucket that the index maps to one of the groups."""
     columns = [
         part.staged.load().column(RECORD_KEY).take(pa.array(rows))
         for part in task.parts
-        if len(rows := rows_of_shard(part, task.shard.number))
+        if len(rows := rows_of_bucket(part, task.bucket.number))
     ]
     if not columns:
         return None
     keys = pa.concat_arrays([chunk for column in columns for chunk in column.chunks])
-    places = RecordFinder(task.shard).locate(task.plan.fs, pa.table({RECORD_KEY: keys}))
+    places = RecordFinder(task.bucket).locate(task.plan.fs, pa.table({RECORD_KEY: keys}))
     leaves = np.array([group in task.groups for group in places.groups], np.bool_)
     gone = keys.take(pa.array(places.rows[leaves[places.homes]]))
     if not len(gone):
         return None
-    return task.plan.staging.put(f"ended-{task.shard.number:05d}", pa.table({RECORD_KEY: gone}))
+    return task.plan.staging.put(f"ended-{task.bucket.number:05d}", pa.table({RECORD_KEY: gone}))
 
 
 def check_unclaimed(

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.index.maintenance.sizing import partition_group_count
-from pyhudi.metadata.delta_commit import ShardTarget
+from pyhudi.metadata.delta_commit import BucketTarget
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.writer import write_shard
+from pyhudi.metadata.writer import write_bucket
 from pyhudi.options import WriteOptions
 from pyhudi.records import RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
@@ -126,7 +126,7 @@ def spill_entries(task: SpillEntries) -> PartitionEntries | None:
 class PartitionTargets(Protocol):
     """Destination of entries: a `MetadataCommit` or a `WaitingIndex`."""
 
-    def partition_targets(self, counts: Mapping[str, int]) -> dict[str, tuple[ShardTarget, ...]]:
+    def partition_targets(self, counts: Mapping[str, int]) -> dict[str, tuple[BucketTarget, ...]]:
         """The file groups of partitions; counts: for those that have none."""
         ...
 
@@ -137,7 +137,7 @@ class GroupEntriesTask:
 
     fs: FileSystem
     instant: Instant
-    target: ShardTarget
+    target: BucketTarget
     count: int
     partition: str
     ranges: tuple[EntryRange, ...]
@@ -172,7 +172,7 @@ def write_group_entries(task: GroupEntriesTask) -> WriteStat | None:
         return None
     put = ids.is_valid()
     ids = ids.filter(put).dictionary_encode()
-    return write_shard(
+    return write_bucket(
         task.fs,
         task.target,
         task.instant,

@@ -1,7 +1,7 @@
 """Planning steps of a write, called by `operations/commit`.
 
 ```
-stage_batch    keys, partition paths, index shards
+stage_batch    keys, partition paths, index buckets
 tag_batch      combine rows with the same key; look keys up in the index
 losing_rows    rows that lose to a newer stored record and must not change the index
 assign_batch   the file group of each row
@@ -58,7 +58,7 @@ from pyhudi.write.placement.delete_conflicts import ContestTask, lost_rows
 from pyhudi.write.placement.hashing_metadata import rings_of
 from pyhudi.write.placement.index_lookup import Where, may_have_copies, tag_rows
 from pyhudi.write.placement.sorted_insert import by_range, sort_columns
-from pyhudi.write.placement.tagging import ShardTags
+from pyhudi.write.placement.tagging import BucketTags
 from pyhudi.write.write_context import (
     Operation,
     WriteContext,
@@ -87,7 +87,7 @@ def check_rules(context: WriteContext) -> None:
 
 
 def stage_batch(context: WriteContext, rows: Rows, operation: Operation) -> tuple[BatchChunk, ...]:
-    """Stage the batch with record keys, partition paths and index shards."""
+    """Stage the batch with record keys, partition paths and index buckets."""
     rules = context.state.rules if operation.brings_rows else None
     parts = tuple(rows.stage(_key_plan(context, rules), context.staging, context.engine))
     _check_paths(context, parts)
@@ -129,13 +129,13 @@ def merge_batch(
         moves=context.index.choice.moves,
         is_global=context.index.choice.is_global,
     )
-    shards: list[ShardTags] = []
+    buckets: list[BucketTags] = []
     if any(part.row_count for part in parts):
         where = partial(_where, context, Operation.UPSERT, rings)
-        shards = tag_rows(context.index, tags, engine, where)
-    written = rows_to_write(context, merge, parts, shards, _key_plan(context, state.rules))
+        buckets = tag_rows(context.index, tags, engine, where)
+    written = rows_to_write(context, merge, parts, buckets, _key_plan(context, state.rules))
     _check_paths(context, written)
-    return written, sum(shard.duplicate_count for shard in shards)
+    return written, sum(bucket.duplicate_count for bucket in buckets)
 
 
 def _source_rules(context: WriteContext, source: pa.Schema) -> tuple[MergeRules | None, Duplicates]:
@@ -166,11 +166,11 @@ def emptied(
     return sorted(_paths(parts)), ()
 
 
-def reached(shards: Iterable[ShardTags], emptied: Sequence[str]) -> list[str]:
+def reached(buckets: Iterable[BucketTags], emptied: Sequence[str]) -> list[str]:
     """Partitions that rows are read from or written to, and emptied ones: all the view needs."""
     found = set(emptied)
-    for shard in shards:
-        found.update(shard.paths, (home.partition for home in shard.homes))
+    for bucket in buckets:
+        found.update(bucket.paths, (home.partition for home in bucket.homes))
     return sorted(found)
 
 
@@ -195,7 +195,7 @@ def tag_batch(
     parts: tuple[BatchChunk, ...],
     operation: Operation,
     rings: Mapping[str, Ring],
-) -> list[ShardTags]:
+) -> list[BucketTags]:
     if not sum(part.row_count for part in parts):
         return []
     rules = context.state.rules if operation.brings_rows else None
@@ -242,14 +242,14 @@ def _logs_positions(context: WriteContext) -> bool:
 
 
 def with_merged(
-    parts: tuple[BatchChunk, ...], shards: Sequence[ShardTags]
+    parts: tuple[BatchChunk, ...], buckets: Sequence[BucketTags]
 ) -> tuple[BatchChunk, ...]:
-    """The parts, followed by the merged rows of each shard."""
-    if all(shard.folded is None for shard in shards):
+    """The parts, followed by the merged rows of each bucket."""
+    if all(bucket.folded is None for bucket in buckets):
         return parts
     folded = [
-        replace(parts[0], staged=shard.folded or parts[0].staged, row_count=0, partition_counts=())
-        for shard in shards
+        replace(parts[0], staged=bucket.folded or parts[0].staged, row_count=0, partition_counts=())
+        for bucket in buckets
     ]
     return (*parts, *folded)
 
@@ -257,16 +257,16 @@ def with_merged(
 def losing_rows(
     context: WriteContext,
     parts: tuple[BatchChunk, ...],
-    shards: Sequence[ShardTags],
+    buckets: Sequence[BucketTags],
     view: TableView,
 ) -> list[Staged | None]:
-    """Per shard the positions of the rows that lose to a newer stored record, if any."""
+    """Per bucket the positions of the rows that lose to a newer stored record, if any."""
     rules = context.state.rules
-    lost: list[Staged | None] = [None] * len(shards)
-    slices = {s.group: s for s in view.latest_slices()} if any(s.contested for s in shards) else {}
+    lost: list[Staged | None] = [None] * len(buckets)
+    slices = {s.group: s for s in view.latest_slices()} if any(s.contested for s in buckets) else {}
     contested: dict[int, tuple[tuple[int, FileSlice], ...]] = {}
-    for i, shard in enumerate(shards):  # a bucket not yet created holds no record
-        there = [(home, slices.get(shard.homes[home])) for home in shard.contested]
+    for i, bucket in enumerate(buckets):  # a bucket not yet created holds no record
+        there = [(home, slices.get(bucket.homes[home])) for home in bucket.contested]
         contested[i] = tuple((home, s) for home, s in there if s is not None)
     contested = {i: homes for i, homes in contested.items() if homes}
     if not contested:
@@ -279,7 +279,7 @@ def losing_rows(
             context.state.fs,
             spec,
             parts,
-            shards[i],
+            buckets[i],
             homes,
             context.staging,
             context.skips_unchanged,
@@ -296,16 +296,16 @@ def losing_rows(
 def assign_batch(
     context: WriteContext,
     parts: tuple[BatchChunk, ...],
-    shards: Sequence[ShardTags],
+    buckets: Sequence[BucketTags],
     view: TableView,
     operation: Operation,
-) -> tuple[Sequence[ShardTags], Assignment, tuple[str, ...]]:
+) -> tuple[Sequence[BucketTags], Assignment, tuple[str, ...]]:
     """(tags, the file group of each row, sort columns of new base files)."""
     bulk = context.options.bulk_insert if operation is Operation.BULK_INSERT else BulkInsert()
     order_by = sort_columns(bulk, context.schema)
     state, non_blocking = context.state, context.options.concurrency.is_non_blocking
     assigned = assign(
-        shards,
+        buckets,
         view,
         AssignRules(
             context.options.sizing,
@@ -321,10 +321,10 @@ def assign_batch(
         new_file_id=new_file_id,
     )
     if bulk.sorts_partitions and not context.index.always_queried:
-        shards, assigned = by_range(
-            parts, shards, assigned, order_by, staging=context.staging, engine=context.engine
+        buckets, assigned = by_range(
+            parts, buckets, assigned, order_by, staging=context.staging, engine=context.engine
         )
-    return shards, assigned, order_by
+    return buckets, assigned, order_by
 
 
 def _logs_inserts(context: WriteContext, operation: Operation) -> bool:
@@ -347,10 +347,10 @@ def replaced_groups_of(
     rules = context.state.rules
     spec = SliceSpec(with_meta(context.schema), (RECORD_KEY,), rules, view.visibility)
     records = context.index.records
-    shards = records.shards if isinstance(records, RecordIndex) else ()
+    buckets = records.buckets if isinstance(records, RecordIndex) else ()
     by_partition = context.index.records_by_partition is not None
     plan = TakeOut(
-        context.state.fs, spec, shards, context.index.hash, context.staging, by_partition
+        context.state.fs, spec, buckets, context.index.hash, context.staging, by_partition
     )
     return take_out(plan, slices, chosen, context.engine)
 

@@ -36,7 +36,7 @@ from pyhudi.write.overwrite import (
 )
 from pyhudi.write.placement.assignment import Assignment, Mode
 from pyhudi.write.placement.index_lookup import WriteIndex
-from pyhudi.write.placement.tagging import ShardTags
+from pyhudi.write.placement.tagging import BucketTags
 from pyhudi.write.schema_changes import SchemaChange
 
 
@@ -127,7 +127,7 @@ class PlannedWrite:
 
     operation: Operation
     parts: tuple[BatchChunk, ...]
-    shards: tuple[ShardTags, ...]
+    buckets: tuple[BucketTags, ...]
     lost: tuple[Staged | None, ...]
     assignment: Assignment
     replaced: Replaced = NOTHING_REPLACED
@@ -138,26 +138,26 @@ class PlannedWrite:
 
     @property
     def matched(self) -> int:
-        return sum(sum(s.update_counts) for s in self.shards)
+        return sum(sum(s.update_counts) for s in self.buckets)
 
     @property
     def new(self) -> int:
-        return sum(sum(s.insert_counts) for s in self.shards)
+        return sum(sum(s.insert_counts) for s in self.buckets)
 
     @property
     def missing(self) -> int:
-        return sum(s.missing_count for s in self.shards)
+        return sum(s.missing_count for s in self.buckets)
 
     @property
     def duplicates(self) -> int:
-        return self.dropped + sum(s.duplicate_count for s in self.shards)
+        return self.dropped + sum(s.duplicate_count for s in self.buckets)
 
     @property
     def mismatches(self) -> dict[str, int]:
         """Per additional index the rows that it maps to another place than the queried index."""
         counts: dict[str, int] = {}
-        for shard in self.shards:
-            for name, count in shard.mismatches:
+        for bucket in self.buckets:
+            for name, count in bucket.mismatches:
                 counts[name] = counts.get(name, 0) + count
         return counts
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from pyhudi.errors import Overtaken
 from pyhudi.formats.avro_schema import with_meta_fields
 from pyhudi.index.external_index import Changes
-from pyhudi.metadata.delta_commit import ShardTarget
+from pyhudi.metadata.delta_commit import BucketTarget
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.options import BaseFileOptions, MarkerForm
 from pyhudi.read.file_slice import SliceSpec
@@ -65,7 +65,7 @@ class WrittenFiles:
 class IndexTargets(PartitionTargets, Protocol):
     """Destination of index entries: a `MetadataCommit` or a `WaitingIndex`."""
 
-    def shard_targets(self) -> tuple[ShardTarget, ...]: ...
+    def bucket_targets(self) -> tuple[BucketTarget, ...]: ...
 
 
 def write_files(
@@ -75,12 +75,12 @@ def write_files(
 
     Overtaken if the instant was rolled back in the meantime.
     """
-    router = Router.of(planned.parts, planned.shards, planned.assignment.routes, planned.lost)
+    router = Router.of(planned.parts, planned.buckets, planned.assignment.routes, planned.lost)
     tasks: list[WriteTask | EntryTask | EndTask | ChangeTask | SpillEntries] = [
         *_write_tasks(context, planned, instant, router)
     ]
     groups = tuple(target.group for target in planned.assignment.targets)
-    tasks += _entry_tasks(context, planned, instant, metadata.shard_targets(), groups)
+    tasks += _entry_tasks(context, planned, instant, metadata.bucket_targets(), groups)
     tasks += _change_tasks(context, planned)
     tasks += _spill_tasks(context, planned, groups)
     data: list[Written] = []
@@ -115,24 +115,24 @@ def _entry_tasks(
     context: WriteContext,
     planned: PlannedWrite,
     instant: Instant,
-    targets: Sequence[ShardTarget],
+    targets: Sequence[BucketTarget],
     groups: tuple[FileGroupId, ...],
 ) -> Iterator[EntryTask | EndTask]:
-    """The tasks that write the entries of a global record index, one a shard."""
+    """The tasks that write the entries of a global record index, one a bucket."""
     fs, ended = context.state.fs, planned.replaced.ended
-    if not planned.shards:
+    if not planned.buckets:
         for target, keys in zip(targets, ended, strict=False):
             if keys is not None:
                 yield EndTask(fs, instant, target, keys)
-    for shard, route, lost in zip(
-        planned.shards, planned.assignment.routes, planned.lost, strict=True
+    for bucket, route, lost in zip(
+        planned.buckets, planned.assignment.routes, planned.lost, strict=True
     ):
-        gone = ended[shard.shard] if ended else None
-        changes = planned.new or shard.delete_count or shard.entry_count
+        gone = ended[bucket.bucket] if ended else None
+        changes = planned.new or bucket.delete_count or bucket.entry_count
         if targets and (changes or gone is not None):
-            target = targets[shard.shard]
+            target = targets[bucket.bucket]
             yield EntryTask(
-                fs, instant, target, planned.parts, shard.tags, route, lost, groups, gone
+                fs, instant, target, planned.parts, bucket.tags, route, lost, groups, gone
             )
 
 
@@ -153,13 +153,13 @@ def _change_tasks(context: WriteContext, planned: PlannedWrite) -> list[ChangeTa
     queried = is_first or needs_index_lookup(context, planned.operation)
     return [
         ChangeTask(
-            store.kind.value, queried, planned.parts, shard.tags, route, lost, context.staging
+            store.kind.value, queried, planned.parts, bucket.tags, route, lost, context.staging
         )
         for store in context.index.stores
-        for shard, route, lost in zip(
-            planned.shards, planned.assignment.routes, planned.lost, strict=True
+        for bucket, route, lost in zip(
+            planned.buckets, planned.assignment.routes, planned.lost, strict=True
         )
-        if planned.new or shard.delete_count or shard.entry_count
+        if planned.new or bucket.delete_count or bucket.entry_count
     ]
 
 
@@ -171,11 +171,11 @@ def _spill_tasks(
         return []
     name = context.index.records_name
     return [
-        SpillEntries(name, planned.parts, shard.tags, route, lost, groups, context.staging)
-        for shard, route, lost in zip(
-            planned.shards, planned.assignment.routes, planned.lost, strict=True
+        SpillEntries(name, planned.parts, bucket.tags, route, lost, groups, context.staging)
+        for bucket, route, lost in zip(
+            planned.buckets, planned.assignment.routes, planned.lost, strict=True
         )
-        if planned.new or shard.delete_count or shard.entry_count
+        if planned.new or bucket.delete_count or bucket.entry_count
     ]
 
 
@@ -310,7 +310,7 @@ def write_report(
     written = files.data if files else ()
     stats = files.stats if files else ()
     if dry_run:
-        deletes = sum(shard.delete_count for shard in planned.shards)
+        deletes = sum(bucket.delete_count for bucket in planned.buckets)
         inserted, updated, deleted = planned.new, planned.matched - deletes, deletes
         updated -= planned.unchanged
     else:
@@ -335,7 +335,7 @@ def write_report(
         replaced_file_groups=len(planned.replaced.slices),
         seconds=dict(context.watch.seconds),
         index=_looked_up_by(context, planned),
-        lookup=LookupCost.sum(shard.lookup for shard in planned.shards).to_dict(),
+        lookup=LookupCost.sum(bucket.lookup for bucket in planned.buckets).to_dict(),
         dry_run=dry_run,
         matched=planned.matched,
         new=planned.new,

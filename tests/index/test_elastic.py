@@ -95,7 +95,7 @@ def test_it_grows_and_stays_exact(growth: str, kind: TableType) -> None:
     for turn in range(5):
         report = table.upsert(rows(range(turn * 20, turn * 20 + 30), turn))
         assert report.inserted == (30 if turn == 0 else 20)
-        assert report.index.startswith("elastic index, 2 shards: stored in the table's properties")
+        assert report.index.startswith("elastic index, 2 buckets: stored in the table's properties")
     table.delete(keys=["k0000", "k0001", "k0100"])
     table.upsert(rows([0, 50, 51], 9, "p9"))
     assert in_step(table) == 108
@@ -268,13 +268,15 @@ def test_rebuilds_change_the_kind_of_index_both_ways(growth: str) -> None:
     assert load_config(fs_of(table)).metadata_partitions == {"files", "record_index"}
     assert not fs_of(table).children(ROOT)
     plain = opened(fs_of(table))
-    assert plain.upsert(rows(range(50, 70))).index.startswith("record index, 3 shards")
+    assert plain.upsert(rows(range(50, 70))).index.startswith("record index, 3 buckets")
     with pytest.raises(OptionError, match="kind of the table's record index"):
         opened(fs_of(table), index__type="ELASTIC").upsert(rows([1]))
     opened(fs_of(table), index__type="ELASTIC").index.rebuild(5)
     assert load_config(fs_of(table)).metadata_partitions == {"files"}
     assert (
-        opened(fs_of(table)).upsert(rows(range(65, 80))).index.startswith("elastic index, 5 shards")
+        opened(fs_of(table))
+        .upsert(rows(range(65, 80)))
+        .index.startswith("elastic index, 5 buckets")
     )
     assert in_step(opened(fs_of(table))) == 80
 

@@ -94,7 +94,7 @@ def test_a_table_with_a_record_index_is_written_by_it() -> None:
     table = table_of()
     table.upsert(batch(range(5), 1))
     report = table.upsert(batch(range(5), 2))
-    assert report.index == "record index, 2 shards: the table has one"
+    assert report.index == "record index, 2 buckets: the table has one"
 
 
 def test_no_index_is_guessed() -> None:
@@ -144,7 +144,7 @@ def test_the_record_index_stays_in_step(index: IndexKind, kind: TableType) -> No
 def test_a_record_index_next_to_buckets_stays_in_step(kind: TableType) -> None:
     table = table_of(IndexKind.BUCKET, kind)
     table.upsert(batch(range(10), 1))
-    create_metadata(fs_of(table), load_config(fs_of(table)), state_of(table).log, shard_count=2)
+    create_metadata(fs_of(table), load_config(fs_of(table)), state_of(table).log, bucket_count=2)
     table.upsert(batch(range(30), 2))
     table.delete(keys=["k003", "k025"])
     table.upsert(batch([3, 50], 3))

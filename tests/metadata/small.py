@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from pyhudi._native.bloom import BloomFilter
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi.engine import LocalEngine
 from pyhudi.filenames import BaseFileName, join, new_file_id, new_write_token
 from pyhudi.formats.avro_schema import arrow_to_avro, table_record_name, with_meta_fields
@@ -19,7 +19,7 @@ from pyhudi.metadata.bootstrap import create_metadata
 from pyhudi.metadata.delta_commit import MetadataCommit
 from pyhudi.metadata.reader import MetadataTable, open_metadata
 from pyhudi.metadata.rollback import rollback_metadata
-from pyhudi.metadata.writer import begin_metadata, write_shard
+from pyhudi.metadata.writer import begin_metadata, write_bucket
 from pyhudi.records import META_COLUMNS, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.listing import ensure_partition
@@ -75,7 +75,7 @@ class SmallTable:
         name, namespace = table_record_name(self.name)
         return arrow_to_avro(SCHEMA, name=name, namespace=namespace)
 
-    def create(self, *, shard_count: int = 3, with_metadata: bool = True) -> SmallTable:
+    def create(self, *, bucket_count: int = 3, with_metadata: bool = True) -> SmallTable:
         self.config = store_config(
             self.fs,
             new_table_properties(
@@ -90,7 +90,7 @@ class SmallTable:
             ),
         )
         if with_metadata:
-            self.config = create_metadata(self.fs, self.config, self.log, shard_count=shard_count)
+            self.config = create_metadata(self.fs, self.config, self.log, bucket_count=bucket_count)
         return self
 
     def metadata(self) -> MetadataTable:
@@ -134,14 +134,14 @@ class SmallTable:
         new = list(puts)
         gone = list(deletes)
         index = []
-        targets = metadata.shard_targets()
-        new_home = shard_of(pa.array(new, pa.string()), len(targets))
-        gone_home = shard_of(pa.array(gone, pa.string()), len(targets))
+        targets = metadata.bucket_targets()
+        new_home = bucket_of(pa.array(new, pa.string()), len(targets))
+        gone_home = bucket_of(pa.array(gone, pa.string()), len(targets))
         for target in targets:
             mine = [k for k, h in zip(new, new_home, strict=True) if h == target.number]
             lost = [k for k, h in zip(gone, gone_home, strict=True) if h == target.number]
             if mine or lost:
-                stat = write_shard(
+                stat = write_bucket(
                     self.fs,
                     target,
                     instant,

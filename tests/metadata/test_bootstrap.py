@@ -54,7 +54,7 @@ def test_rebuilding_finds_what_was_there(table: SmallTable) -> None:
     assert not table.fs.children(".hoodie/metadata")
     assert open_metadata(table.fs, table.config, table.log, table.log.load()) is None
     table.config = create_metadata(
-        table.fs, table.config, table.log, shard_count=4, records=stored_keys(table)
+        table.fs, table.config, table.log, bucket_count=4, records=stored_keys(table)
     )
     restamped(table).check(absent=["k000"])
     table.commit({"new": "p0"}, deletes=["k001"], compact_after=1)
@@ -68,10 +68,10 @@ def test_a_record_index_is_added_to_a_file_list(table: SmallTable) -> None:
     with pytest.raises(IndexNotReadyError):
         table.metadata().record_index()
     table.config = create_metadata(
-        table.fs, table.config, table.log, shard_count=2, records=stored_keys(table)
+        table.fs, table.config, table.log, bucket_count=2, records=stored_keys(table)
     )
     assert load_config(table.fs).metadata_partitions == {"files", "record_index"}
-    assert table.metadata().record_index().shard_count == 2
+    assert table.metadata().record_index().bucket_count == 2
     restamped(table).check(absent=["k000"])
     table.commit({"new": "p0"}, compact_after=1)
     table.commit({"newer": "p0"}, compact_after=1)
@@ -90,9 +90,9 @@ def test_pending_writes_are_waited_for(table: SmallTable) -> None:
         create_metadata(table.fs, config, table.log)
 
 
-def test_the_number_of_shards_is_checked(table: SmallTable) -> None:
+def test_the_number_of_buckets_is_checked(table: SmallTable) -> None:
     with pytest.raises(UserError, match="out of range"):
-        create_metadata(table.fs, table.config, table.log, shard_count=0)
+        create_metadata(table.fs, table.config, table.log, bucket_count=0)
 
 
 def test_only_files_of_visible_commits_are_listed(table: SmallTable) -> None:
@@ -113,6 +113,6 @@ def test_a_duplicated_key_counts_where_it_comes_last(table: SmallTable) -> None:
         (pa.array(["a", "b"]), FileGroupId("p0", "old")),
         (pa.array(["b"]), FileGroupId("p1", "new")),
     ]
-    table.config = create_metadata(table.fs, config, table.log, shard_count=1, records=twice)
+    table.config = create_metadata(table.fs, config, table.log, bucket_count=1, records=twice)
     found = table.metadata().record_index().lookup(["b", "a"])
     assert found["file_id"].to_pylist() == ["new", "old"]

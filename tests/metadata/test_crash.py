@@ -22,7 +22,7 @@ from tests.support.filesystems import every_stop
 
 
 def table_with_history() -> SmallTable:
-    table = SmallTable(MemoryFileSystem()).create(shard_count=2)
+    table = SmallTable(MemoryFileSystem()).create(bucket_count=2)
     table.commit({"a": "p0", "b": "p1", "c": "p2"})
     table.commit({"d": "p0"}, deletes=["b"])
     return table
@@ -130,12 +130,12 @@ def test_creation_stops_anywhere() -> None:
     before = SmallTable(MemoryFileSystem()).create(with_metadata=False)
 
     def act(fs: FileSystem) -> None:
-        create_metadata(fs, before.config, before.log.__class__(fs), shard_count=2)
+        create_metadata(fs, before.config, before.log.__class__(fs), bucket_count=2)
 
     for stop in every_stop(before.fs, act):  # type: ignore[arg-type]
         found = on(before, stop.fs)
         found.config = load_config(found.fs)
-        found.config = create_metadata(found.fs, found.config, found.log, shard_count=2)
+        found.config = create_metadata(found.fs, found.config, found.log, bucket_count=2)
         found.check(absent=["a"])
         found.commit({"a": "p0"})
         found.check()
@@ -143,7 +143,7 @@ def test_creation_stops_anywhere() -> None:
 
 def test_cleaning_stops_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaning, "COMMITS_RETAINED", 3)
-    before = SmallTable(MemoryFileSystem()).create(shard_count=1)
+    before = SmallTable(MemoryFileSystem()).create(bucket_count=1)
     for step in range(5):
         before.commit({f"k{step}": "p0"}, compact_after=2)
 

@@ -167,7 +167,7 @@ def entries(table: Opened | SmallTable, partition: MetadataPartition) -> Entries
 
 
 def with_more_partitions(root: Path) -> SmallTable:
-    table = SmallTable(LocalFileSystem(root), real_files=True).create(shard_count=1)
+    table = SmallTable(LocalFileSystem(root), real_files=True).create(bucket_count=1)
     for partition in (COLUMN_STATS, BLOOM_FILTERS):
         table.config = bootstrap.create_partition(
             table.fs, table.config, table.log.load(), partition, [None, None]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi._native import shard_of
+from pyhudi._native import bucket_of
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, OptionError, UserError
@@ -39,7 +39,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_default_is_that_of_apache_hudi() -> None:
-    assert np.array_equal(KeyHash(7).buckets(KEYS), shard_of(KEYS, 7))
+    assert np.array_equal(KeyHash(7).buckets(KEYS), bucket_of(KEYS, 7))
     assert KeyHash(7) == KeyHash.named("java", 7)
 
 

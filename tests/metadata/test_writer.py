@@ -7,7 +7,7 @@ import pytest
 
 from pyhudi.errors import UnsupportedTableError
 from pyhudi.metadata.bootstrap import LISTED
-from pyhudi.metadata.writer import check_writable, write_shard
+from pyhudi.metadata.writer import check_writable, write_bucket
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.timeline.instant import Action, State
 from tests.metadata.small import SmallTable
@@ -25,7 +25,7 @@ def table() -> SmallTable:
 def test_a_new_table_has_no_partitions_and_no_keys(table: SmallTable) -> None:
     table.check(absent=["", "k"])
     assert table.config.metadata_partitions == {"files", "record_index"}
-    assert table.metadata().record_index().shard_count == 3
+    assert table.metadata().record_index().bucket_count == 3
 
 
 def test_commits_add_files_and_keys(table: SmallTable) -> None:
@@ -60,9 +60,9 @@ def test_an_unpublished_commit_is_invisible(table: SmallTable) -> None:
 def test_logs_of_lost_attempts_are_deleted(table: SmallTable) -> None:
     begun = table.begin({"a": "p0"})
     (target,) = [
-        t for t in begun.metadata.shard_targets() if begun.index[0].file_id == t.group.file_id
+        t for t in begun.metadata.bucket_targets() if begun.index[0].file_id == t.group.file_id
     ]
-    other = write_shard(
+    other = write_bucket(
         table.fs,
         target,
         begun.instant,
@@ -76,13 +76,13 @@ def test_logs_of_lost_attempts_are_deleted(table: SmallTable) -> None:
     table.check(absent=["b"])
 
 
-def test_unsorted_and_repeated_keys_of_a_shard(table: SmallTable) -> None:
+def test_unsorted_and_repeated_keys_of_a_bucket(table: SmallTable) -> None:
     begun = table.begin({"a": "p0"})
     target = next(
-        t for t in begun.metadata.shard_targets() if t.group.file_id == begun.index[0].file_id
+        t for t in begun.metadata.bucket_targets() if t.group.file_id == begun.index[0].file_id
     )
     table.fs.delete([f".hoodie/metadata/{begun.index[0].path}"])
-    begun.index[0] = write_shard(
+    begun.index[0] = write_bucket(
         table.fs,
         target,
         begun.instant,
@@ -100,10 +100,10 @@ def test_unsorted_and_repeated_keys_of_a_shard(table: SmallTable) -> None:
 def test_file_ids_that_are_no_uuid(table: SmallTable) -> None:
     begun = table.begin({"a": "p0"})
     target = next(
-        t for t in begun.metadata.shard_targets() if t.group.file_id == begun.index[0].file_id
+        t for t in begun.metadata.bucket_targets() if t.group.file_id == begun.index[0].file_id
     )
     table.fs.delete([f".hoodie/metadata/{begun.index[0].path}"])
-    begun.index[0] = write_shard(
+    begun.index[0] = write_bucket(
         table.fs,
         target,
         begun.instant,

@@ -194,7 +194,7 @@ MUTANTS = (
         "            copy_file(fs, path, target)\n", "            pass\n", DOCTOR),
     _in("_native/hashing.pyx", "characters above U+FFFF hash as one unit",
         "h = h * 31 + 0xD7C0 + (point >> 10)", "h = h * 31 + 0xD800 + (point >> 10)", HASHES),
-    _in("_native/hashing.pyx", "a negative hash names a negative shard",
+    _in("_native/hashing.pyx", "a negative hash names a negative bucket",
         "return -hash if hash < 0 else hash", "return hash", HASHES),
     _in("_native/hashing.pyx", "Murmur3 forgets the length",
         "    h ^= <uint32_t>size\n    h = (h ^ (h >> 16))", "    h = (h ^ (h >> 16))", HASHES),

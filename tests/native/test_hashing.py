@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from pyhudi._native.column import plain
 from pyhudi._native.hashing import (
+    bucket_of,
     group_keys,
     hash_id,
     java_string_hash,
     murmur3_32,
-    shard_of,
     xxh64,
 )
 from pyhudi.errors import UserError
@@ -31,17 +31,17 @@ def java_hash(text: str) -> int:
     return hash_ - (1 << 32) if hash_ >= 1 << 31 else hash_
 
 
-def java_shard(hash_: int, count: int) -> int:
+def java_bucket(hash_: int, count: int) -> int:
     magnitude = hash_ if hash_ == -(1 << 31) else abs(hash_)
     return abs(int(np.fmod(magnitude, count)))
 
 
 @given(texts, st.integers(1, 2**31 - 1))
-def test_java_hash_and_shard_equal_their_definitions(keys: list[str], count: int) -> None:
+def test_java_hash_and_bucket_equal_their_definitions(keys: list[str], count: int) -> None:
     hashes = [java_hash(key) for key in keys]
     column = pa.array(keys, pa.string())
     assert java_string_hash(column).tolist() == hashes
-    assert shard_of(column, count).tolist() == [java_shard(h, count) for h in hashes]
+    assert bucket_of(column, count).tolist() == [java_bucket(h, count) for h in hashes]
 
 
 @given(blobs)
@@ -50,16 +50,16 @@ def test_malformed_utf8_hashes_as_its_replacement_characters(keys: list[bytes]) 
     assert java_string_hash(pa.array(keys, pa.binary())).tolist() == expected
 
 
-def test_the_smallest_hash_has_a_shard() -> None:
+def test_the_smallest_hash_has_a_bucket() -> None:
     smallest = "polygenelubricants"  # a known String.hashCode of Integer.MIN_VALUE
     assert java_hash(smallest) == -(1 << 31)
-    assert shard_of([smallest], 10).tolist() == [8]
-    assert shard_of([smallest], 1).tolist() == [0]
+    assert bucket_of([smallest], 10).tolist() == [8]
+    assert bucket_of([smallest], 1).tolist() == [0]
 
 
 def test_vectors_of_the_table_format() -> None:
     keys = ["1dced545-862b-4ceb-8b43-d2a568f6616b", "1", "id:1,name:Alice"]
-    assert shard_of(keys, 10).tolist() == [5, 9, 9]
+    assert bucket_of(keys, 10).tolist() == [5, 9, 9]
     assert hash_id("driver") == "AjpJ7N1gBZc="
     assert hash_id("city=san_francisco") == "8L2cgj6DtVM="
     assert hash_id(".") == "FXThHwelITM="
@@ -98,13 +98,13 @@ def test_nulls_hash_to_zero() -> None:
     column = pa.array(["a", None, "b"])
     assert java_string_hash(column).tolist() == [97, 0, 98]
     assert murmur3_32(column)[1] == 0
-    assert shard_of(column, 10).tolist() == [7, 0, 8]
+    assert bucket_of(column, 10).tolist() == [7, 0, 8]
 
 
 @pytest.mark.parametrize("count", [0, -1, 2**31])
 def test_an_impossible_count_of_file_groups_is_refused(count: int) -> None:
     with pytest.raises(UserError, match="file groups"):
-        shard_of(["a"], count)
+        bucket_of(["a"], count)
 
 
 KEYS = ["a", None, "", "日本", "wörld", None, "0123456789abcdefghij"]
@@ -156,7 +156,7 @@ def test_keys_are_grouped_by_bucket_in_their_order(
     texts: list[str], count: int, kind: pa.DataType
 ) -> None:
     keys = pa.array([text.encode() for text in texts], pa.binary()).cast(kind)
-    homes = shard_of(keys, count)
+    homes = bucket_of(keys, count)
     grouped, rows, begins = group_keys(keys, homes, count)
     assert grouped.type == kind and grouped.equals(keys.take(pa.array(rows)))
     assert rows.tolist() == np.argsort(homes, kind="stable").tolist()

@@ -5,7 +5,7 @@
 writes `tests/golden/traces/<table type>_v<table version>.txt`: under each operation one line a
 change, `verb path`.  Instants, completion times, file ids and write tokens are replaced by names:
 the text is the same in each run.  Equal changes in a row, such as the writes of one file, are one
-line.  The table has one partition, one file group and one index shard: nothing is concurrent.
+line.  The table has one partition, one file group and one index bucket: nothing is concurrent.
 """
 
 from __future__ import annotations

@@ -453,7 +453,7 @@ def built_index(given: Given) -> Any:
     table({"hoodie.metadata.record.index.enable": "true", **given}, fs=fs_of(made)).upsert(
         rows(range(4), 2)
     )
-    return state_of(table({}, fs=fs_of(made))).record_index.shard_count
+    return state_of(table({}, fs=fs_of(made))).record_index.bucket_count
 
 
 # ---- services ----------------------------------------------------------------------------------

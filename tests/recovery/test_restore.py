@@ -116,7 +116,7 @@ def test_a_metadata_table_younger_than_the_instant_is_rebuilt(tmp_path: Path) ->
     assert "column_stats" in before
     table.restore(at)
     assert table.config.metadata_partitions == before
-    assert len(table._state().record_index.shards) == 3
+    assert len(table._state().record_index.buckets) == 3
     check_whole(table, want)
     table.upsert(rows(range(20), 99))
     check_whole(table, {f"k{i}": 99 for i in range(20)})

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi._native import shard_of
+from pyhudi._native import bucket_of
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import IndexNotReadyError, UserError
@@ -80,7 +80,7 @@ def test_exactly_the_planted_faults_are_found_and_repaired(kind: TableType, seed
         puts[key] = (elsewhere, others[elsewhere])
     puts |= {f"x{n}": draw.choice(list(true.values())) for n in range(7)}
     plant(fs, puts, gone)
-    stray = next(k for k in sorted(true) if shard_of(pa.array([k]), 3)[0] == 0)
+    stray = next(k for k in sorted(true) if bucket_of(pa.array([k]), 3)[0] == 0)
     plant(fs, {stray: true[stray]}, bucket=1)
     want = {
         "missing": len(gone), "orphaned": 7, "wrong_file_group": len(moved),

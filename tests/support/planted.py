@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from pyhudi._native import shard_of
+from pyhudi._native import bucket_of
 from pyhudi.engine import LocalEngine
-from pyhudi.metadata.writer import begin_metadata, write_shard
+from pyhudi.metadata.writer import begin_metadata, write_bucket
 from pyhudi.options import ReadOptions
 from pyhudi.read.table_schema import schema_text
 from pyhudi.read.table_snapshot import load_state
@@ -38,11 +38,11 @@ def plant(
         fs, state.config, log, log.load(), requested, compact_after=10, engine=LocalEngine(1)
     )
     inflight = log.start(requested, CommitMetadata((), operation="UPSERT").to_json())
-    targets = metadata.shard_targets()
+    targets = metadata.bucket_targets()
 
     def mine(keys: Iterable[str], number: int) -> list[str]:
         column = pa.array(list(keys), pa.string())
-        homes = shard_of(column, len(targets)).tolist()
+        homes = bucket_of(column, len(targets)).tolist()
         chosen = (number for _ in homes) if bucket == number else homes if bucket is None else ()
         return [
             key for key, home in zip(column.to_pylist(), chosen, strict=False) if home == number
@@ -53,7 +53,7 @@ def plant(
         new, gone = mine(puts, number), mine(ends, number)
         if new or gone:
             places = [puts[key] for key in new]
-            stat = write_shard(
+            stat = write_bucket(
                 fs, target, inflight,
                 keys=pa.array(new, pa.string()),
                 partition_path=pa.array([place[0] for place in places], pa.string()),

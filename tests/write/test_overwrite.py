@@ -270,7 +270,7 @@ def test_replace_commits_are_written_as_apache_hudi_writes_them(fs: MemoryFileSy
     }
 
 
-def test_an_index_shard_all_of_whose_keys_ended_gets_no_file_without_cells() -> None:
+def test_an_index_bucket_all_of_whose_keys_ended_gets_no_file_without_cells() -> None:
     """Apache Hudi 0.15 cannot scan such a file."""
     fs = MemoryFileSystem()
     many = options(**{"hoodie.metadata.record.index.min.filegroup.count": "8"})

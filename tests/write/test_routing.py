@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from pyhudi._native import shard_of
+from pyhudi._native import bucket_of
 from pyhudi.index import record
 from pyhudi.index.record import RecordFinder
 from pyhudi.keygen.generators import KeyRule
@@ -22,13 +22,13 @@ from pyhudi.records import DEFAULT_PARTITION, IS_DELETED, RECORD_KEY, FileGroupI
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.storage.spill import MemoryStaging
 from pyhudi.table.file_group_view import FileSlice, PendingPlans
-from pyhudi.write.input.batch import BatchChunk, KeyPlan, rows_of_shard, shard_order, stage_rows
+from pyhudi.write.input.batch import BatchChunk, KeyPlan, bucket_order, rows_of_bucket, stage_rows
 from pyhudi.write.input.deduplicate import Duplicates, TagPlan
 from pyhudi.write.placement.assignment import AssignRules, Mode, assign
 from pyhudi.write.placement.routing import Router, targets_of
-from pyhudi.write.placement.tagging import RowAction, ShardTags, TagTask, tag_shard
+from pyhudi.write.placement.tagging import BucketTags, RowAction, TagTask, tag_bucket
 
-SHARDS = 3
+BUCKETS = 3
 RULE = KeyRule(("id",), ("part",), composite=False, hive_style=False, url_encoded=False)
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), (IS_DELETED, pa.bool_())]
@@ -51,7 +51,7 @@ homes = st.dictionaries(
 
 
 def staged(batch: list[list[Row]]) -> tuple[BatchChunk, ...]:
-    plan = KeyPlan(SCHEMA, RULE, KeyHash(SHARDS))
+    plan = KeyPlan(SCHEMA, RULE, KeyHash(BUCKETS))
     counter = itertools.count()
     return tuple(
         stage_rows(
@@ -82,7 +82,7 @@ def answer(index: dict[str, tuple[str, str]], keys: pa.Array) -> pa.RecordBatch:
 
 def tagged(
     parts: tuple[BatchChunk, ...], index: dict[str, tuple[str, str]], *, moves: bool
-) -> list[ShardTags]:
+) -> list[BucketTags]:
     plan = TagPlan(
         MemoryFileSystem(),
         parts,
@@ -93,9 +93,11 @@ def tagged(
         moves=moves,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record, "lookup_shard", lambda fs, shard, keys, reported: answer(index, keys))
+        patch.setattr(
+            record, "lookup_bucket", lambda fs, bucket, keys, reported: answer(index, keys)
+        )
         finder = RecordFinder(object())  # type: ignore[arg-type]
-        return [tag_shard(TagTask(plan, number, finder)) for number in range(SHARDS)]
+        return [tag_bucket(TagTask(plan, number, finder)) for number in range(BUCKETS)]
 
 
 class View:
@@ -138,14 +140,14 @@ def test_every_row_reaches_its_target(
     batch: list[list[Row]], index: dict[str, tuple[str, str]], moves: bool
 ) -> None:
     parts = staged(batch)
-    shards = tagged(parts, index, moves=moves)
+    buckets = tagged(parts, index, moves=moves)
     counter = itertools.count()
     rules = AssignRules(
         FileSizing(file_bytes_max=30), merge_on_read=True, record_bytes=10, small_files=False
     )
     view: Any = View(index)
-    assigned = assign(shards, view, rules, new_file_id=lambda: f"new{next(counter)}")
-    router = Router.of(parts, shards, assigned.routes, [None] * len(shards))
+    assigned = assign(buckets, view, rules, new_file_id=lambda: f"new{next(counter)}")
+    router = Router.of(parts, buckets, assigned.routes, [None] * len(buckets))
     found: set[tuple[int, str, str | None, RowAction]] = set()
     count = 0
     for number, target in enumerate(assigned.targets):
@@ -164,24 +166,24 @@ def test_every_row_reaches_its_target(
     assert found == expected(batch, index, moves=moves)
     assert count == len(found)
     keys = {key for rows in batch for key, _, _ in rows}
-    assert sum(s.duplicate_count for s in shards) == sum(map(len, batch)) - len(keys)
-    for shard, route in zip(shards, assigned.routes, strict=True):
-        assert len(targets_of(route)) == shard.tags.load().num_rows
+    assert sum(s.duplicate_count for s in buckets) == sum(map(len, batch)) - len(keys)
+    for bucket, route in zip(buckets, assigned.routes, strict=True):
+        assert len(targets_of(route)) == bucket.tags.load().num_rows
 
 
 @given(batches)
-def test_a_shard_sees_its_rows_and_no_others(batch: list[list[Row]]) -> None:
+def test_a_bucket_sees_its_rows_and_no_others(batch: list[list[Row]]) -> None:
     for part in staged(batch):
         keys = part.staged.load().column(RECORD_KEY)
-        homes = np.asarray(shard_of(keys, SHARDS))
-        for shard in range(SHARDS):
-            assert rows_of_shard(part, shard).tolist() == np.flatnonzero(homes == shard).tolist()
+        homes = np.asarray(bucket_of(keys, BUCKETS))
+        for bucket in range(BUCKETS):
+            assert rows_of_bucket(part, bucket).tolist() == np.flatnonzero(homes == bucket).tolist()
 
 
-def test_more_shards_than_sixteen_bits_hold() -> None:
+def test_more_buckets_than_sixteen_bits_hold() -> None:
     keys = pa.chunked_array([[f"key-{n}" for n in range(100)]])
-    order = shard_order(keys, KeyHash(70_000))
-    homes = np.asarray(shard_of(keys, 70_000))
+    order = bucket_order(keys, KeyHash(70_000))
+    homes = np.asarray(bucket_of(keys, 70_000))
     rows = order.column("row").to_numpy()
     assert homes[rows].tolist() == sorted(homes.tolist())
 
@@ -193,14 +195,14 @@ def test_rows_that_lose_are_left_out(
     data: st.DataObject,
 ) -> None:
     parts = staged(batch)
-    shards = tagged(parts, index, moves=False)
+    buckets = tagged(parts, index, moves=False)
     rules = AssignRules(FileSizing(), merge_on_read=True, record_bytes=10, small_files=False)
     view: Any = View(index)
-    assigned = assign(shards, view, rules, new_file_id=lambda: "new")
+    assigned = assign(buckets, view, rules, new_file_id=lambda: "new")
     lost = []
     gone: set[int] = set()
-    for shard in shards:
-        tags = shard.tags.load()
+    for bucket in buckets:
+        tags = bucket.tags.load()
         picked = sorted(data.draw(st.sets(st.integers(0, max(0, tags.num_rows - 1)))))
         picked = [position for position in picked if position < tags.num_rows]
         for position in picked:
@@ -208,7 +210,7 @@ def test_rows_that_lose_are_left_out(
             gone.add(parts[part].staged.load().column("n")[row].as_py())
         table = pa.table({"position": pa.array(picked, pa.int64())})
         lost.append(MemoryStaging().put("lost", table) if picked else None)
-    router = Router.of(parts, shards, assigned.routes, lost)
+    router = Router.of(parts, buckets, assigned.routes, lost)
     retained = {
         n
         for number in range(len(assigned.targets))

@@ -47,7 +47,7 @@ from pyhudi.metadata.payloads import RECORD_INDEX, MetadataPartition
 from pyhudi.metadata.reader import open_metadata
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.locations import encode_locations
-from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.metadata.record_index.lookup import IndexBucket
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
@@ -330,7 +330,7 @@ def _check(
     tasks = [
         CheckTask(
             state.fs,
-            IndexShard(
+            IndexBucket(
                 MapSlice(RECORD_INDEX.path, f.number, f.file, (), frozenset()), None, root=root
             ),
             plan.hash,

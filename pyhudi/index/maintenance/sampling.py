@@ -24,7 +24,7 @@ from pyhudi.index.maintenance.stats import index_entries
 from pyhudi.index.maintenance.verify import EXAMPLES_MAX, FAULT_SCHEMA, Fault
 from pyhudi.metadata.record_index.entries import bucket_entries
 from pyhudi.metadata.record_index.k_way_merge import UnsortedError
-from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.metadata.record_index.lookup import IndexBucket
 from pyhudi.read.changes.incremental import ChangeRange
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.scan import Scan
@@ -50,7 +50,7 @@ def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) ->
     spec = SliceSpec(state.schema(), (RECORD_KEY,), state.rules, state.view().visibility)
     work = _Sampling(state.fs, spec, tuple(slices))
     rows = _drawn_rows(work, engine, count, seed)
-    entries = _drawn_entries(work, (*index.older, *index.shards), engine, count, seed)
+    entries = _drawn_entries(work, (*index.older, *index.buckets), engine, count, seed)
     if index.older:  # entries hidden by a newer group are ignored
         again = index.lookup(entries.column("record_key"), engine=engine)
         same = [pc.fill_null(pc.equal(entries.column(n), again.column(n)), False) for n in _PLACE]
@@ -61,7 +61,7 @@ def check_sample(state: TableState, engine: Engine, count: int, *, seed: int) ->
     from_entries = _orphans(entries, ~is_stored)
     found = pa.concat_tables([from_rows, from_entries])
     return {
-        **_fields(index.shard_count, rows, entries, found),
+        **_fields(index.bucket_count, rows, entries, found),
         "sampled": count,
         "fault_share_max": {
             "table to index": share_at_most(from_rows.num_rows, rows.num_rows),
@@ -90,7 +90,7 @@ def check_changes(
     from_entries = _orphans(entries, ~_are_stored(work, engine, entries))
     known = pc.is_in(from_entries.column("record_key"), from_rows.column("record_key"))
     found = pa.concat_tables([from_rows, from_entries.filter(pc.invert(known))])
-    return _fields(index.shard_count, rows, entries, found)
+    return _fields(index.bucket_count, rows, entries, found)
 
 
 def _changed_rows(
@@ -198,17 +198,18 @@ def _drawn(task: _Draw) -> tuple[int, pa.Table]:
 @dataclass(frozen=True, slots=True)
 class _EntryDraw:
     fs: FileSystem
-    shard: IndexShard
+    bucket: IndexBucket
     count: int
     seed: tuple[int, ...]
 
 
 def _drawn_entries(
-    work: _Sampling, shards: Sequence[IndexShard], engine: Engine, count: int, seed: int
+    work: _Sampling, buckets: Sequence[IndexBucket], engine: Engine, count: int, seed: int
 ) -> pa.Table:
     """[record_key, partition_path, file_id, mark] of entries drawn without replacement."""
     draws = [
-        _EntryDraw(work.fs, shard, count, (seed, 3, shard.group, shard.number)) for shard in shards
+        _EntryDraw(work.fs, bucket, count, (seed, 3, bucket.group, bucket.number))
+        for bucket in buckets
     ]
     return _smallest(pa.concat_tables(engine.run(_drawn_of_bucket, draws, label="draw")), count)
 
@@ -230,7 +231,7 @@ def _drawn_of_bucket(task: _EntryDraw) -> pa.Table:
 def _bucket_draw(task: _EntryDraw, *, whole: bool) -> pa.Table:
     random = np.random.default_rng(task.seed)
     smallest = _no_rows().append_column("mark", pa.array([], pa.uint64()))
-    for entries in bucket_entries(task.fs, task.shard, whole=whole):
+    for entries in bucket_entries(task.fs, task.bucket, whole=whole):
         marks = random.integers(0, 1 << 63, len(entries.keys), dtype=np.uint64)
         places = (entries.places.partition_path, entries.places.file_id)
         columns = [entries.keys, *(p.cast(pa.string()) for p in places), pa.array(marks)]

@@ -27,7 +27,7 @@ def planned_groups(
     rows = sum(footer(state.fs, s.base.path).rows for s in slices if s.base is not None)
     per_group = entries or max(1, rules.group_bytes // _ENTRY_BYTES)
     needed = min(ceil(rows * rules.growth / per_group), rules.groups_max)
-    return max(at_least or options.shard_count, needed)
+    return max(at_least or options.bucket_count, needed)
 
 
 def partition_group_count(rows: int, options: WriteOptions) -> int:

@@ -62,7 +62,7 @@ class IndexStats(Report):
 def index_stats(state: TableState, engine: Engine) -> IndexStats:
     """Statistics of the index.  Cost: the head and trailer of each file of the index."""
     index = state.record_index
-    tasks = [FiguresTask(state.fs, shard) for shard in (*index.older, *index.shards)]
+    tasks = [FiguresTask(state.fs, bucket) for bucket in (*index.older, *index.buckets)]
     found = engine.run(bucket_figures, tasks, label="index-figures")
     rule = None
     if is_elastic(state.config) and state.metadata is not None:
@@ -198,7 +198,7 @@ def index_entries(
     index = state.record_index
     has_completions = state.log.layout.has_completion_times
     low, high = (BEFORE_ALL_INSTANTS, _AFTER_ALL) if has_completions else (first, end)
-    tasks = [WrittenTask(state.fs, shard, low, high) for shard in (*index.older, *index.shards)]
+    tasks = [WrittenTask(state.fs, bucket, low, high) for bucket in (*index.older, *index.buckets)]
     found = engine.run(written_between, tasks, label="index-entries")
     if has_completions:
         found = [entries.filter(_between(state, first, end)) for entries in found]

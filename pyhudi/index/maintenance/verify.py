@@ -35,7 +35,7 @@ from pyhudi.metadata.record_index.entries import (
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.k_way_merge import UnsortedError
 from pyhudi.metadata.record_index.locations import Locations
-from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.record_index.lookup import IndexBucket, RecordIndex
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.storage.filesystem import FileSystem
@@ -90,7 +90,7 @@ class CheckTask:
     """One bucket to check.  groups: the file group of each slice, by its number."""
 
     fs: FileSystem
-    shard: IndexShard
+    bucket: IndexBucket
     hash: KeyHash
     runs: tuple[KeyRun, ...]
     groups: tuple[FileGroupId, ...]
@@ -113,7 +113,7 @@ class EntryRun:
 @dataclass(frozen=True, slots=True)
 class _EntryTask:
     fs: FileSystem
-    shard: IndexShard
+    bucket: IndexBucket
     stored_hash: KeyHash
     into: KeyHash
     store: Staging
@@ -121,9 +121,9 @@ class _EntryTask:
 
 def _stage_entries(task: _EntryTask) -> EntryRun:
     """Stage a bucket's entries.  May run twice."""
-    table, starts = stored_entries(task.fs, task.shard, task.stored_hash, task.into)
+    table, starts = stored_entries(task.fs, task.bucket, task.stored_hash, task.into)
     facts = {_STARTS: starts.tobytes()}
-    name = f"entries-{task.shard.group:03d}-{task.shard.number:05d}"
+    name = f"entries-{task.bucket.group:03d}-{task.bucket.number:05d}"
     return EntryRun(task.store.put(name, table.replace_schema_metadata(facts)))
 
 
@@ -133,7 +133,7 @@ def check_index(state: TableState, engine: Engine, store: Staging) -> list[Bucke
     slices, locations = state.view().latest_slices(), state.locations
     if isinstance(locations, RecordIndex):
         return _check_part(state, locations, slices, engine, store)
-    nothing = IndexShard(MapSlice(RECORD_INDEX.path, 0, None, (), frozenset()), None)
+    nothing = IndexBucket(MapSlice(RECORD_INDEX.path, 0, None, (), frozenset()), None)
     without = RecordIndex(state.fs, (nothing,))
     names = sorted({*locations.by_partition, *(each.partition for each in slices)})
     return [
@@ -161,12 +161,13 @@ def _check_part(
     runs = tuple(engine.run(make_run, tasks, label="read-keys"))
     groups = tuple(slice_.group for slice_ in slices)
     olds = [
-        _EntryTask(state.fs, shard, index.older_hashes[shard.group], index.hash, store)
-        for shard in index.older
+        _EntryTask(state.fs, bucket, index.older_hashes[bucket.group], index.hash, store)
+        for bucket in index.older
     ]
     under = tuple(engine.run(_stage_entries, olds, label="old-entries"))
     checks = [
-        CheckTask(state.fs, shard, index.hash, runs, groups, store, under) for shard in index.shards
+        CheckTask(state.fs, bucket, index.hash, runs, groups, store, under)
+        for bucket in index.buckets
     ]
     return engine.run(check_bucket, checks, label="check-index")
 
@@ -197,9 +198,9 @@ def check_bucket(task: CheckTask) -> BucketCheck:
 
 
 def _check(task: CheckTask, *, whole: bool) -> BucketCheck:
-    under = [run.of(task.shard.number) for run in task.under]
-    chunks = bucket_entries(task.fs, task.shard, whole=whole, under=under)
-    bucket = CheckedBucket(task.shard.number, task.hash, task.runs, task.groups, task.store)
+    under = [run.of(task.bucket.number) for run in task.under]
+    chunks = bucket_entries(task.fs, task.bucket, whole=whole, under=under)
+    bucket = CheckedBucket(task.bucket.number, task.hash, task.runs, task.groups, task.store)
     return bucket.check(chunks)
 
 

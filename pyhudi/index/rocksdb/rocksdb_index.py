@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pyhudi._native import shard_of
+from pyhudi._native import bucket_of
 from pyhudi.arrays import Longs
 from pyhudi.engine import Engine
 from pyhudi.errors import Overtaken, OvertakenError, StorageError
@@ -71,7 +71,7 @@ def look_up_rocksdb(
     """
     groups: dict[FileGroupId, int] = {}
     row, home, time = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    numbers = shard_of(keys, len(buckets))
+    numbers = bucket_of(keys, len(buckets))
     for number in np.unique(numbers).tolist():
         store = open_bucket(place, buckets[number])
         if store is None:
@@ -107,7 +107,7 @@ def advance_bucket(task: AdvanceTask) -> BucketState:
     for stored in task.changes.tables:
         table = stored.load()
         some = one_array(table.column("key"))
-        mine = np.flatnonzero(shard_of(some, task.bucket_count) == task.state.number)
+        mine = np.flatnonzero(bucket_of(some, task.bucket_count) == task.state.number)
         keys.append(some.take(pa.array(mine)))
         targets.append(np.asarray(table.column("target").to_numpy(), np.int32)[mine])
     target = np.concatenate(targets)

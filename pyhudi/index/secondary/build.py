@@ -59,12 +59,12 @@ class SecondaryRequest:
 
     def plan(self, state: TableState) -> IndexCreation:
         """As `IndexRequest.plan`."""
-        index, count = _new_index(state, self), state.record_index.shard_count
+        index, count = _new_index(state, self), state.record_index.bucket_count
         return IndexCreation(index.name, index.column, index.part.value, count, 0, dry_run=True)
 
     def build(self, state: TableState, engine: Engine) -> IndexCreation:
         """As `IndexRequest.build`; memory and errors as in `create_secondary`."""
-        shape = IndexShape(_new_index(state, self), state.record_index.shard_count)
+        shape = IndexShape(_new_index(state, self), state.record_index.bucket_count)
         with _entry_spill(state.fs, engine) as staging:
             return create_secondary(state, shape, engine, staging)
 

@@ -106,7 +106,7 @@ def create_elastic(
     """Create an empty index for a table without commits; returns the stored properties.  May be
     repeated."""
     check_alone(options)
-    first_state(fs, data, new_rule(options.index_rules), [Segment()] * options.shard_count)
+    first_state(fs, data, new_rule(options.index_rules), [Segment()] * options.bucket_count)
     return store_config(fs, config.with_properties(ELASTIC_PROPERTIES))
 
 

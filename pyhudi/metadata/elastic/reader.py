@@ -14,7 +14,7 @@ from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT, read_state
 from pyhudi.metadata.hfile_slices import LayerMatches, layers, look_up_layers
 from pyhudi.metadata.record_index.hash_functions import KeyHash, fingerprint
-from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.record_index.lookup import IndexBucket, RecordIndex
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.storage.filesystem import FileSystem
 
@@ -37,12 +37,12 @@ def elastic_index(
 ) -> RecordIndex:
     """The index at a state read from the store.  fs: rooted at the data table."""
     hashes = hashes_of(state)
-    shards: list[tuple[IndexShard, ...]] = []
+    buckets: list[tuple[IndexBucket, ...]] = []
     for number in range(len(state.groups)):
         beneath = OlderGroups(state.path, hashes[:number]) if number else None
-        shards.append(
+        buckets.append(
             tuple(
-                IndexShard(
+                IndexBucket(
                     map_slice=bucket[-1].slice(at),
                     zone=zone,
                     method=method,
@@ -54,8 +54,8 @@ def elastic_index(
                 for at, bucket in enumerate(state.groups[number].buckets)
             )
         )
-    older = tuple(shard for group in shards[:-1] for shard in group)
-    return RecordIndex(fs, shards[-1], hash=hashes[-1], older=older, older_hashes=hashes[:-1])
+    older = tuple(bucket for group in buckets[:-1] for bucket in group)
+    return RecordIndex(fs, buckets[-1], hash=hashes[-1], older=older, older_hashes=hashes[:-1])
 
 
 @dataclass(frozen=True, slots=True)

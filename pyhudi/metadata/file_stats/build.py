@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi.engine import Engine
 from pyhudi.errors import FileMissingError
 from pyhudi.filenames import LogFileName, join, parse_data_file
@@ -196,7 +196,7 @@ def stored_stats(fs: FileSystem, log: TimelineLog, timeline: Timeline) -> Iterab
 
 def grouped(keys: pa.Array, values: pa.Array, count: int) -> list[tuple[pa.Array, pa.Array] | None]:
     """The sorted keys and values of each group; None for a group without keys."""
-    homes = shard_of(keys, count) if len(keys) else np.zeros(0, np.int64)
+    homes = bucket_of(keys, count) if len(keys) else np.zeros(0, np.int64)
     groups: list[tuple[pa.Array, pa.Array] | None] = []
     for number in range(count):
         mine = pa.array(homes == number, pa.bool_())

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native.bloom import BloomFilter
-from pyhudi._native.hashing import hash_id, shard_of
+from pyhudi._native.hashing import bucket_of, hash_id
 from pyhudi.filenames import LogFileName, parse_data_file
 from pyhudi.metadata.file_stats.partition_ranges import partition_key
 from pyhudi.metadata.file_stats.ranges import ColumnRanges, as_flags, ranges_in
@@ -105,7 +105,7 @@ def entries_of(
     null for keys without an entry.  Several arrays, as a log that was appended to has one entry per
     append, and a partition one per commit."""
     file_slices = metadata.slices(partition)
-    homes = shard_of(keys, len(file_slices))
+    homes = bucket_of(keys, len(file_slices))
     found: list[tuple[pa.StructArray, Any]] = []
     for number, file_slice in enumerate(file_slices):
         at = np.flatnonzero(homes == number)
@@ -202,7 +202,7 @@ def read_filters(
 ) -> Iterator[tuple[int, BloomFilter]]:
     """(position, filter) of each file that has one; fs: rooted at the metadata table."""
     keys = pa.array([bloom_key(partition, name) for partition, name in files], pa.string())
-    homes = shard_of(keys, len(file_slices))
+    homes = bucket_of(keys, len(file_slices))
     for number, file_slice in enumerate(file_slices):
         at = np.flatnonzero(homes == number)
         if not len(at):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi.filenames import join
 from pyhudi.metadata.file_stats.collect import bloom_filter_slices, entries_of
 from pyhudi.metadata.file_stats.records import ColumnRange, FileIndex
@@ -80,7 +80,7 @@ def _wrong_filters(metadata: MetadataTable, files: Sequence[FileIndex]) -> Itera
     expected = [index for index in files if index.bloom_text is not None]
     keys = pa.array([index.bloom_key for index in expected], pa.string())
     file_slices = bloom_filter_slices(metadata)
-    homes = shard_of(keys, len(file_slices))
+    homes = bucket_of(keys, len(file_slices))
     for number, file_slice in enumerate(file_slices):
         at = np.flatnonzero(homes == number)
         if not len(at):

@@ -165,7 +165,7 @@ class PartitionedRecordIndex:
     @property
     def group_counts(self) -> dict[str, int]:
         """The number of file groups of each partition."""
-        return {name: index.shard_count for name, index in self.by_partition.items()}
+        return {name: index.bucket_count for name, index in self.by_partition.items()}
 
     def lookup(
         self,

@@ -21,7 +21,7 @@ from pyhudi.metadata.payloads import RECORD_INDEX, SCHEMA
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.k_way_merge import Chunk, merged_chunks
 from pyhudi.metadata.record_index.locations import Locations, decode_locations, transcode_locations
-from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.metadata.record_index.lookup import IndexBucket
 from pyhudi.storage.filesystem import FileSystem
 
 _ROWS: Final = 1 << 17
@@ -48,7 +48,7 @@ class IndexEntries:
 
 
 def bucket_entries(
-    fs: FileSystem, shard: IndexShard, *, whole: bool = False, under: Sequence[StoredLayer] = ()
+    fs: FileSystem, bucket: IndexBucket, *, whole: bool = False, under: Sequence[StoredLayer] = ()
 ) -> Iterator[IndexEntries]:
     """The visible entries of a bucket, without tombstones.  fs: rooted at the data table.
 
@@ -59,18 +59,18 @@ def bucket_entries(
     order: discard those results and read such a bucket with `whole`.
     """
     if whole:
-        keys, values = merged_newest(fs.sub(METADATA_TABLE), shard.map_slice)
+        keys, values = merged_newest(fs.sub(METADATA_TABLE), bucket.map_slice)
         chunks = iter([(keys[at : at + _ROWS], values[at : at + _ROWS]) for at in _steps(keys)])
     else:
-        chunks = merged_chunks((*under, *shard.layers(fs)), _in_our_schema)
+        chunks = merged_chunks((*under, *bucket.layers(fs)), _in_our_schema)
     for chunk in _gathered(chunks):
-        found = _entries(chunk, shard)
+        found = _entries(chunk, bucket)
         if len(found.keys):
             yield found
 
 
 def stored_entries(
-    fs: FileSystem, shard: IndexShard, stored_hash: KeyHash, into: KeyHash
+    fs: FileSystem, bucket: IndexBucket, stored_hash: KeyHash, into: KeyHash
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """A bucket's newest entries grouped by target bucket: ([key, value], start of each target).
 
@@ -82,12 +82,12 @@ def stored_entries(
     def all_of(keys: pa.Array) -> NDArray[np.bool_]:
         return np.ones(len(keys), np.bool_)
 
-    chunks = [*merged_chunks(shard.layers(fs), _in_our_schema, keeps_ended=all_of)]
+    chunks = [*merged_chunks(bucket.layers(fs), _in_our_schema, keeps_ended=all_of)]
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(chunk[0] for chunk in chunks)])
     values = pa.concat_arrays([pa.array([], pa.binary()), *(chunk[1] for chunk in chunks)])
     texts = keys.cast(pa.string())
     homes = into.buckets(texts)
-    at = np.flatnonzero(stored_hash.buckets(texts) == shard.number)
+    at = np.flatnonzero(stored_hash.buckets(texts) == bucket.number)
     at = at[np.argsort(homes[at], kind="stable")]
     starts = np.concatenate([[0], np.cumsum(np.bincount(homes[at], minlength=into.count))])
     take = pa.array(at)
@@ -118,12 +118,12 @@ def _gathered(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         yield pa.concat_arrays(keys), pa.concat_arrays(values)
 
 
-def _entries(chunk: Chunk, shard: IndexShard) -> IndexEntries:
+def _entries(chunk: Chunk, bucket: IndexBucket) -> IndexEntries:
     keys, values = chunk
     empty = pc.equal(pc.binary_length(values), pa.scalar(0, pa.int32()))
     if pc.any(empty).as_py():  # Java's marker of a deleted key
         keys, values = keys.filter(pc.invert(empty)), values.filter(pc.invert(empty))
-    path = f"{RECORD_INDEX.path} bucket {shard.number}"
+    path = f"{RECORD_INDEX.path} bucket {bucket.number}"
     return IndexEntries(
-        keys.cast(pa.string()), decode_locations(values, SCHEMA, zone=shard.zone, path=path)
+        keys.cast(pa.string()), decode_locations(values, SCHEMA, zone=bucket.zone, path=path)
     )

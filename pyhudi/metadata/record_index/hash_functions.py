@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi._native.hashing import java_string_hash, murmur3_32, shard_of
+from pyhudi._native.hashing import bucket_of, java_string_hash, murmur3_32
 from pyhudi.errors import IndexNotReadyError, UserError
 
 JAVA: Final = "java"
@@ -137,7 +137,7 @@ class KeyHash:
         Raises UserError where a registered function returns invalid results.
         """
         if self.is_plain:
-            return shard_of(keys, self.count)
+            return bucket_of(keys, self.count)
         if isinstance(keys, pa.ChunkedArray):
             keys = keys.combine_chunks()
         if self.name == MURMUR3:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyhudi.metadata.hfile_slices import DeleteLayer, ValueLayer
 from pyhudi.metadata.record_index.locations import decode_locations
-from pyhudi.metadata.record_index.lookup import IndexShard
+from pyhudi.metadata.record_index.lookup import IndexBucket
 from pyhudi.storage.filesystem import FileSystem
 
 
@@ -42,26 +42,26 @@ class FiguresTask:
     """A bucket to count.  fs: rooted at the data table."""
 
     fs: FileSystem
-    shard: IndexShard
+    bucket: IndexBucket
 
 
 def bucket_figures(task: FiguresTask) -> BucketFigures:
     """Count a bucket's entries from the trailers of its files."""
-    shard = task.shard
-    bases = [file_slice.base for file_slice in shard.slices if file_slice.base]
+    bucket = task.bucket
+    bases = [file_slice.base for file_slice in bucket.slices if file_slice.base]
     paths = {file.path for file in bases}
     base, logs, ends = 0, 0, 0
-    for layer in shard.layers(task.fs):
+    for layer in bucket.layers(task.fs):
         if isinstance(layer, DeleteLayer):
             ends += len(layer.keys)
         elif layer.path in paths:
             base += layer.reader.entry_count
         else:
             logs += layer.reader.entry_count
-    files = [*bases, *(log for file_slice in shard.slices for log in file_slice.logs)]
+    files = [*bases, *(log for file_slice in bucket.slices for log in file_slice.logs)]
     size = sum(file.size_bytes for file in files)
-    count = len(shard.slices)
-    return BucketFigures(shard.number, base, logs, ends, len(files), size, shard.group, count)
+    count = len(bucket.slices)
+    return BucketFigures(bucket.number, base, logs, ends, len(files), size, bucket.group, count)
 
 
 WRITTEN_SCHEMA: Final = pa.schema(
@@ -81,7 +81,7 @@ class WrittenTask:
     data table."""
 
     fs: FileSystem
-    shard: IndexShard
+    bucket: IndexBucket
     since: str
     until: str
 
@@ -93,7 +93,7 @@ def written_between(task: WrittenTask) -> pa.Table:
     dropped are not reported.
     """
     tables = [WRITTEN_SCHEMA.empty_table()]
-    for layer, instant in task.shard.dated_layers(task.fs):
+    for layer, instant in task.bucket.dated_layers(task.fs):
         if instant is not None and not task.since < instant <= task.until:
             continue
         if isinstance(layer, DeleteLayer):
@@ -111,7 +111,7 @@ def written_between(task: WrittenTask) -> pa.Table:
 def _entries(layer: ValueLayer, instant: str | None, task: WrittenTask) -> Iterator[pa.Table]:
     for batch in layer.batches():
         places = decode_locations(
-            batch.column(1), layer.schema, zone=task.shard.zone, path=layer.path
+            batch.column(1), layer.schema, zone=task.bucket.zone, path=layer.path
         )
         when = places.instant_time
         if instant is not None:

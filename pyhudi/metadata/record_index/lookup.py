@@ -47,7 +47,7 @@ class Beneath(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexShard:
+class IndexBucket:
     """One bucket of the record index; picklable, for workers.
 
     zone: of the instants.  method: of look-ups in its files: "auto", "seek" or "scan".  root: the
@@ -109,21 +109,21 @@ class RecordIndex:
     def __init__(
         self,
         fs: FileSystem,
-        shards: tuple[IndexShard, ...],
+        buckets: tuple[IndexBucket, ...],
         *,
         hash: KeyHash | None = None,
-        older: tuple[IndexShard, ...] = (),
+        older: tuple[IndexBucket, ...] = (),
         older_hashes: tuple[KeyHash, ...] = (),
     ) -> None:
         self._fs = fs
-        self.shards = shards
-        self.hash = hash or KeyHash(len(shards))
+        self.buckets = buckets
+        self.hash = hash or KeyHash(len(buckets))
         self.older = older
         self.older_hashes = older_hashes
 
     @property
-    def shard_count(self) -> int:
-        return len(self.shards)
+    def bucket_count(self) -> int:
+        return len(self.buckets)
 
     def lookup(self, keys: Any, *, engine: Engine | None = None) -> pa.Table:
         """One row per key, in the order of `keys`.
@@ -135,14 +135,14 @@ class RecordIndex:
         column = _key_column(keys)
         valid = column.drop_null()
         spread = engine if len(valid) >= _PARALLEL_KEYS_MIN else None
-        if spread is not None and (self.older or any(s.sealed for s in self.shards)):
+        if spread is not None and (self.older or any(s.sealed for s in self.buckets)):
             hits = self._by_file_group(valid, spread)
         else:
             hits = self._by_bucket(valid, spread)
         if column.null_count:
             at = _valid_positions(column)
             hits = [replace(hit, positions=at[hit.positions]) for hit in hits]
-        found = _places(hits, len(column), self.shards[0].zone)
+        found = _places(hits, len(column), self.buckets[0].zone)
         file_id = found.file_ids.take(found.codes)
         return pa.table(
             {
@@ -157,11 +157,11 @@ class RecordIndex:
     def _by_bucket(self, keys: pa.Array, engine: Engine | None) -> list[LayerMatches]:
         """Run one task per bucket, which searches its file groups in turn, newest first."""
         cuts = keys_by_bucket(keys, self.hash)
-        tasks = [LookupTask(self._fs, self.shards[n], some) for n, some, _ in cuts]
+        tasks = [LookupTask(self._fs, self.buckets[n], some) for n, some, _ in cuts]
         if engine is None or len(tasks) < 2:
-            answers = [_look_up_shard(task) for task in tasks]
+            answers = [_look_up_bucket(task) for task in tasks]
         else:
-            answers = engine.run(_look_up_shard, tasks, label="lookup")
+            answers = engine.run(_look_up_bucket, tasks, label="lookup")
         return [
             replace(hit, positions=at[hit.positions])
             for (_, _, at), answer in zip(cuts, answers, strict=True)
@@ -173,13 +173,13 @@ class RecordIndex:
         tasks: list[_FileGroupTask] = []
         places: list[NDArray[np.int64]] = []
         hashes = (*self.older_hashes, self.hash)
-        shards = {(shard.group, shard.number): shard for shard in (*self.older, *self.shards)}
+        buckets = {(bucket.group, bucket.number): bucket for bucket in (*self.older, *self.buckets)}
         for group in reversed(range(len(hashes))):
             for number, some, at in keys_by_bucket(keys, hashes[group]):
-                shard = shards[group, number]
-                for file_slice in reversed(shard.slices):
+                bucket = buckets[group, number]
+                for file_slice in reversed(bucket.slices):
                     tasks.append(
-                        _FileGroupTask(self._fs.sub(shard.root), file_slice, some, shard.method)
+                        _FileGroupTask(self._fs.sub(bucket.root), file_slice, some, bucket.method)
                     )
                     places.append(at)
         known = np.zeros(len(keys), np.bool_)
@@ -245,12 +245,12 @@ class LookupTask:
     """Keys for one bucket."""
 
     fs: FileSystem
-    shard: IndexShard
+    bucket: IndexBucket
     keys: pa.Array
 
 
-def _look_up_shard(task: LookupTask) -> list[LayerMatches]:
-    return task.shard.look_up(task.fs, task.keys)
+def _look_up_bucket(task: LookupTask) -> list[LayerMatches]:
+    return task.bucket.look_up(task.fs, task.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,15 +306,15 @@ LOOKUP_SCHEMA: Final = pa.schema(
 )
 
 
-def lookup_shard(
-    fs: FileSystem, shard: IndexShard, keys: pa.Array, costs: list[LookupCost] | None = None
+def lookup_bucket(
+    fs: FileSystem, bucket: IndexBucket, keys: pa.Array, costs: list[LookupCost] | None = None
 ) -> pa.RecordBatch:
     """Locations of keys of one bucket: rows of LOOKUP_SCHEMA in the order of `keys`.
 
     fs: rooted at the data table.  keys: strings without nulls, all of this bucket.
     costs: the cost of each file is appended.
     """
-    found = _places(shard.look_up(fs, keys, costs=costs), len(keys), shard.zone).spread()
+    found = _places(bucket.look_up(fs, keys, costs=costs), len(keys), bucket.zone).spread()
     return pa.RecordBatch.from_arrays(
         [found.partition_path, found.file_id, found.instant_time, found.file_id.is_valid()],
         schema=LOOKUP_SCHEMA,

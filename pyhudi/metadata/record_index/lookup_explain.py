@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pyhudi.metadata.hfile_slices import DeleteLayer
 from pyhudi.metadata.record_index.hash_functions import KeyHash
-from pyhudi.metadata.record_index.lookup import IndexShard, RecordIndex
+from pyhudi.metadata.record_index.lookup import IndexBucket, RecordIndex
 from pyhudi.storage.filesystem import FileSystem
 
 EXPLAIN_SCHEMA: Final = pa.schema(
@@ -39,12 +39,12 @@ def explain_lookup(fs: FileSystem, index: RecordIndex, keys: pa.Array) -> pa.Tab
     fs: rooted at the data table.  keys: strings without nulls.
     """
     hashes = (*index.older_hashes, index.hash)
-    shards = {(shard.group, shard.number): shard for shard in (*index.older, *index.shards)}
+    buckets = {(bucket.group, bucket.number): bucket for bucket in (*index.older, *index.buckets)}
     tables = [EXPLAIN_SCHEMA.empty_table()]
     for group in reversed(range(len(hashes))):
         left = []
         for number, mine in _by_bucket(keys, hashes[group]):
-            files, unknown = _bucket(fs, shards[group, number], mine)
+            files, unknown = _bucket(fs, buckets[group, number], mine)
             tables.append(files)
             left.append(unknown)
         keys = pa.concat_arrays([pa.array([], pa.string()), *left])
@@ -57,24 +57,24 @@ def _by_bucket(keys: pa.Array, hash: KeyHash) -> Iterator[tuple[int, pa.Array]]:
         yield number, keys.filter(pa.array(homes == number))
 
 
-def _bucket(fs: FileSystem, shard: IndexShard, keys: pa.Array) -> tuple[pa.Table, pa.Array]:
+def _bucket(fs: FileSystem, bucket: IndexBucket, keys: pa.Array) -> tuple[pa.Table, pa.Array]:
     """(the searched files, keys not found in any of them)."""
     files: list[_File] = []
-    for layer in reversed(shard.layers(fs)):
+    for layer in reversed(bucket.layers(fs)):
         if not len(keys):
             break
         if isinstance(layer, DeleteLayer):
             known = layer.table.contains(keys)
         else:
             plan = layer.reader.plan(keys)
-            method = plan.method if shard.method == "auto" else shard.method
+            method = plan.method if bucket.method == "auto" else bucket.method
             began = time.perf_counter()
-            values = layer.reader.get_many(keys, method=shard.method)
+            values = layer.reader.get_many(keys, method=bucket.method)
             took = time.perf_counter() - began
             known = np.asarray(values.is_valid(), np.bool_)
             files.append(
                 _File(
-                    shard.number,
+                    bucket.number,
                     layer.path,
                     layer.reader.entry_count,
                     len(keys),

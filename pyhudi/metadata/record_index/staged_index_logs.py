@@ -19,7 +19,12 @@ from datetime import tzinfo
 from pyhudi.engine import Engine
 from pyhudi.errors import Overtaken, OvertakenError
 from pyhudi.filenames import join
-from pyhudi.metadata.delta_commit import GroupTarget, MetadataCommit, ShardTarget, shard_targets_of
+from pyhudi.metadata.delta_commit import (
+    BucketTarget,
+    GroupTarget,
+    MetadataCommit,
+    bucket_targets_of,
+)
 from pyhudi.metadata.file_writers import write_log
 from pyhudi.metadata.payloads import RECORD_INDEX
 from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex, partition_groups
@@ -46,22 +51,22 @@ class WaitingIndex:
     group_counts: Mapping[str, int] | None = None
     chosen: dict[str, int] = field(default_factory=dict)
 
-    def shard_targets(self) -> tuple[ShardTarget, ...]:
-        """Like `MetadataCommit.shard_targets`, for `write_shard`."""
+    def bucket_targets(self) -> tuple[BucketTarget, ...]:
+        """Like `MetadataCommit.bucket_targets`, for `write_bucket`."""
         stage, millis = secrets.randbelow(1 << 31), epoch_millis(self.time, self.zone)
         groups = (
             GroupTarget(RECORD_INDEX, number, self.time, "", (), 1, stage)
             for number in range(self.hash.count if self.hash else 0)
         )
-        return tuple(ShardTarget(group, millis, self.folder) for group in groups)
+        return tuple(BucketTarget(group, millis, self.folder) for group in groups)
 
-    def partition_targets(self, counts: Mapping[str, int]) -> dict[str, tuple[ShardTarget, ...]]:
+    def partition_targets(self, counts: Mapping[str, int]) -> dict[str, tuple[BucketTarget, ...]]:
         """Like `MetadataCommit.partition_targets`."""
         stage, millis = secrets.randbelow(1 << 31), epoch_millis(self.time, self.zone)
         known = self.group_counts or {}
         self.chosen.update({name: known.get(name, count) for name, count in counts.items()})
         return {
-            name: shard_targets_of(
+            name: bucket_targets_of(
                 partition_groups(name), self.chosen[name], self.time, millis, stage, self.folder
             )
             for name in counts
@@ -105,7 +110,7 @@ class WaitingIndex:
     def _final_targets(self, metadata: MetadataCommit) -> dict[str, GroupTarget]:
         """The file groups in the metadata table, by file id of the staged logs."""
         if self.group_counts is None:
-            return {RECORD_INDEX.file_id(t.number): t.group for t in metadata.shard_targets()}
+            return {RECORD_INDEX.file_id(t.number): t.group for t in metadata.bucket_targets()}
         return {
             partition_groups(name).file_id(target.number): target.group
             for name, targets in metadata.partition_targets(self.chosen).items()

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi.errors import CorruptFileError
 
 SEPARATOR: Final = "$"
@@ -121,9 +121,9 @@ def split_keys(keys: pa.Array, *, path: str) -> tuple[pa.Array, pa.Array]:
 def groups_of(keys: pa.Array, count: int, part: HashedPart) -> NDArray[np.int32]:
     """The file group, of `count`, of each key.  Raises CorruptFileError for a malformed key."""
     if part is HashedPart.WHOLE_KEY:
-        return shard_of(keys, count)
+        return bucket_of(keys, count)
     parts: Any = pc.extract_regex(keys, _PARTS)
     if parts.null_count:
         raise CorruptFileError("a key of the secondary index has no separator", path="")
     prefixes = pc.binary_join_element_wise(parts.field("value"), "", SEPARATOR)
-    return shard_of(prefixes, count)
+    return bucket_of(prefixes, count)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi._native.hashing import shard_of
+from pyhudi._native.hashing import bucket_of
 from pyhudi._native.keys import latest
 from pyhudi.errors import CorruptFileError
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
@@ -40,7 +40,7 @@ def record_keys_of(metadata: MetadataTable, index: SecondaryIndex, values: pa.Ar
     prefixes = key_prefixes(possible_texts(values, index.part))
     file_slices = metadata.slices(index.partition)
     if index.part is HashedPart.VALUE:
-        homes = shard_of(prefixes, len(file_slices))
+        homes = bucket_of(prefixes, len(file_slices))
         requested = [prefixes.filter(pa.array(homes == n)) for n in range(len(file_slices))]
     else:
         requested = [prefixes] * len(file_slices)

@@ -219,6 +219,6 @@ def _build_metadata(
     if RECORD_INDEX.path in groups:
         state = load_state(fs, options.read)
         if RECORD_INDEX.path not in state.config.metadata_partitions:
-            count = groups[RECORD_INDEX.path] or options.write.shard_count
+            count = groups[RECORD_INDEX.path] or options.write.bucket_count
             build_now(state, count, engine, silent)
     recreate_indexes(fs, groups, engine)

@@ -19,7 +19,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     honoured(
         "hoodie.metadata.global.record.level.index.min.filegroup.count", count(1, 10_000),
-        "write.shard_count", aliases=("hoodie.metadata.record.index.min.filegroup.count",),
+        "write.bucket_count", aliases=("hoodie.metadata.record.index.min.filegroup.count",),
     ),
     honoured(
         "hoodie.metadata.global.record.level.index.max.filegroup.count", count(1, 10_000),

@@ -69,7 +69,7 @@ def ready_elastic(fs: FileSystem, options: Options, engine: Engine) -> TableConf
         return create_elastic(fs, config, state.timeline, write_options)
     if not is_elastic(config):
         build_elastic(
-            state, new_rule(write_options.index_rules), write_options.shard_count, engine, silent
+            state, new_rule(write_options.index_rules), write_options.bucket_count, engine, silent
         )
         return load_config(fs)
     newest = newest_state(fs, state.log, state.timeline)

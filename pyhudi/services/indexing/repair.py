@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from pyhudi.engine import Engine
 from pyhudi.errors import PyhudiError, SchemaError
 from pyhudi.index.maintenance.verify import BucketCheck, Fault
-from pyhudi.metadata.delta_commit import ShardTarget
-from pyhudi.metadata.writer import begin_metadata, write_shard
+from pyhudi.metadata.delta_commit import BucketTarget
+from pyhudi.metadata.writer import begin_metadata, write_bucket
 from pyhudi.options import WriteOptions
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.recovery.crashed_writers import roll_back_crashed
@@ -46,7 +46,7 @@ class BucketRepairTask:
     """One bucket's faults to repair."""
 
     fs: FileSystem
-    target: ShardTarget
+    target: BucketTarget
     instant: Instant
     faults: Staged
 
@@ -98,7 +98,7 @@ def _run(
         engine=engine,
     )
     inflight = log.start(requested, log.encode(profile((), _OPERATION)))
-    targets = {target.number: target for target in metadata.shard_targets()}
+    targets = {target.number: target for target in metadata.bucket_targets()}
     tasks = [
         BucketRepairTask(fs, targets[check.bucket], inflight, check.faults)
         for check in checks
@@ -121,7 +121,7 @@ def repair_index_bucket(task: BucketRepairTask) -> WriteStat:
     faults = task.faults.load()
     puts = pc.is_in(faults.column("fault"), pa.array([kind.value for kind in _PUT]))
     new = faults.filter(puts)
-    return write_shard(
+    return write_bucket(
         task.fs,
         task.target,
         task.instant,

@@ -3,9 +3,9 @@
 Columns of a keyed chunk: the table's user columns in table order, then
 `_hoodie_record_key: string`, `_hoodie_partition_path: dictionary<int32, string>`.
 
-Each chunk also stores its row order by record index shard: a column `row: int32` with the chunk's
-row numbers, grouped by shard and ascending, and the start of each shard in the schema metadata.
-A shard's task therefore reads only its own rows, regardless of the size of the batch.
+Each chunk also stores its row order by record index bucket: a column `row: int32` with the chunk's
+row numbers, grouped by bucket and ascending, and the start of each bucket in the schema metadata.
+A bucket's task therefore reads only its own rows, regardless of the size of the batch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class KeyPlan:
 
 @dataclass(frozen=True, slots=True)
 class BatchChunk:
-    """One staged chunk of keyed rows.  `order`: its rows by shard.
+    """One staged chunk of keyed rows.  `order`: its rows by bucket.
 
     has_paths: whether rows have partition paths; keys to delete may lack them.
     has_groups: whether rows also have file groups, in the column FILE_ID.
@@ -141,7 +141,7 @@ def stage_rows(
     deleted = _deleted_mask(keyed, () if plan.rules is None else plan.rules.marks)
     return BatchChunk(
         staging.put("rows", keyed),
-        staging.put("order", shard_order(keyed.column(RECORD_KEY), plan.hash)),
+        staging.put("order", bucket_order(keyed.column(RECORD_KEY), plan.hash)),
         keyed.num_rows,
         keyed.nbytes,
         _partition_counts(keyed),
@@ -149,23 +149,23 @@ def stage_rows(
     )
 
 
-def shard_order(keys: pa.ChunkedArray, hash: KeyHash) -> pa.Table:
-    """Row numbers grouped by the shard of their keys; see the module docstring."""
-    shards = np.asarray(hash.buckets(keys))
+def bucket_order(keys: pa.ChunkedArray, hash: KeyHash) -> pa.Table:
+    """Row numbers grouped by the bucket of their keys; see the module docstring."""
+    buckets = np.asarray(hash.buckets(keys))
     starts = np.zeros(hash.count + 1, np.int64)
-    np.cumsum(np.bincount(shards, minlength=hash.count), out=starts[1:])
+    np.cumsum(np.bincount(buckets, minlength=hash.count), out=starts[1:])
     if hash.count <= np.iinfo(np.uint16).max:
-        shards = shards.astype(np.uint16)  # enables radix sort
-    rows = np.argsort(shards, kind="stable").astype(np.int32)
+        buckets = buckets.astype(np.uint16)  # enables radix sort
+    rows = np.argsort(buckets, kind="stable").astype(np.int32)
     schema = pa.schema([("row", pa.int32())], metadata={_STARTS: starts.tobytes()})
     return pa.table([pa.array(rows)], schema=schema)
 
 
-def rows_of_shard(part: BatchChunk, shard: int) -> npt.NDArray[np.int32]:
-    """Row numbers of a chunk whose keys belong to a shard, ascending."""
+def rows_of_bucket(part: BatchChunk, bucket: int) -> npt.NDArray[np.int32]:
+    """Row numbers of a chunk whose keys belong to a bucket, ascending."""
     order = part.order.load()
     starts = np.frombuffer((order.schema.metadata or {})[_STARTS], np.int64)
-    rows = order.column("row").slice(starts[shard], starts[shard + 1] - starts[shard])
+    rows = order.column("row").slice(starts[bucket], starts[bucket + 1] - starts[bucket])
     return np.asarray(rows.to_numpy(), np.int32)
 
 
@@ -308,7 +308,7 @@ def key_part(
     if file_ids is not None:
         columns[FILE_ID] = file_ids
     table = pa.table(columns).combine_chunks()
-    order = staging.put("order", shard_order(keys, hash))
+    order = staging.put("order", bucket_order(keys, hash))
     staged = staging.put("rows", table)
     counts = _partition_counts(table)
     has_paths, has_groups = paths is not None, file_ids is not None

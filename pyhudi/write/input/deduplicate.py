@@ -1,4 +1,4 @@
-"""Deduplication of a batch: the rows of one hash partition from all chunks, one per key.
+"""Deduplication of a batch: the rows of one index bucket from all chunks, one per key.
 
 Columns of the result, ordered by (part, row): `part: int32`, `row: int32`,
 `_hoodie_partition_path: dictionary<int32, string>`, `deleted: bool`, `_hoodie_record_key: string`
@@ -27,7 +27,7 @@ from pyhudi.merge.merge_rules import MergeRules, delete_mask
 from pyhudi.records import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
-from pyhudi.write.input.batch import FILE_ID, BatchChunk, rows_of_shard, take_rows
+from pyhudi.write.input.batch import FILE_ID, BatchChunk, rows_of_bucket, take_rows
 
 DELETED = "deleted"
 
@@ -56,7 +56,7 @@ class ExistingKeyPolicy(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TagPlan:
-    """Common parameters for tagging all hash partitions of a batch."""
+    """Common parameters for tagging all index buckets of a batch."""
 
     fs: FileSystem
     parts: tuple[BatchChunk, ...]
@@ -84,17 +84,17 @@ class TagPlan:
 
 @dataclass(frozen=True, slots=True)
 class GatherTask:
-    """One hash partition of the batch.  everywhere: look keys up in all partitions; None: as
+    """One index bucket of the batch.  everywhere: look keys up in all partitions; None: as
     planned."""
 
     plan: TagPlan
-    shard: int
+    bucket: int
     everywhere: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Staged rows of one hash partition, with their sorted keys (see `index.key_join`)."""
+    """Staged rows of one index bucket, with their sorted keys (see `index.key_join`)."""
 
     rows: Staged
     keys: Staged
@@ -102,15 +102,15 @@ class Gathered:
     folded: Staged | None = None
 
 
-def gather_shard(task: GatherTask) -> Gathered:
-    """Gather the rows of one hash partition for an index that is queried in two steps."""
+def gather_bucket(task: GatherTask) -> Gathered:
+    """Gather the rows of one index bucket for an index that is queried in two steps."""
     found = deduplicate(task)
     everywhere = task.plan.everywhere if task.everywhere is None else task.everywhere
     run = key_run(found.rows, everywhere=everywhere)
     put = task.plan.staging.put
     return Gathered(
-        put(f"gathered-{task.shard:05d}", found.rows),
-        put(f"keys-{task.shard:05d}", run),
+        put(f"gathered-{task.bucket:05d}", found.rows),
+        put(f"keys-{task.bucket:05d}", run),
         found.duplicate_count,
         found.folded,
     )
@@ -119,7 +119,7 @@ def gather_shard(task: GatherTask) -> Gathered:
 @dataclass(frozen=True, slots=True)
 class GatheredRows:
     """Gathered rows, the number of dropped duplicates, and (folded) the staged merged rows: the
-    gathered rows refer to them by part number = number of parts + shard number.
+    gathered rows refer to them by part number = number of parts + bucket number.
     """
 
     rows: pa.Table
@@ -128,9 +128,9 @@ class GatheredRows:
 
 
 def deduplicate(task: GatherTask) -> GatheredRows:
-    """The rows of one hash partition, one per key."""
+    """The rows of one index bucket, one per key."""
     plan = task.plan
-    combined = _one_per_key(task, *_rows_of_shard(task))
+    combined = _one_per_key(task, *_rows_of_bucket(task))
     rows = combined.rows
     columns = {
         "part": combined.part,
@@ -145,7 +145,7 @@ def deduplicate(task: GatherTask) -> GatheredRows:
     return GatheredRows(pa.table(columns), combined.dropped, combined.folded)
 
 
-def _rows_of_shard(
+def _rows_of_bucket(
     task: GatherTask,
 ) -> tuple[pa.Table, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Keys and other columns for tagging of the rows, with their part and row numbers."""
@@ -159,7 +159,7 @@ def _rows_of_shard(
     names += (name for name in _extra_columns(plan) if name in first and name not in names)
     tables, parts, rows = [], [], []
     for number, part in enumerate(plan.parts):
-        at = rows_of_shard(part, task.shard)
+        at = rows_of_bucket(part, task.bucket)
         tables.append(part.staged.load().select(names).take(pa.array(at)))
         rows.append(at)
         parts.append(np.full(len(at), number, np.int32))
@@ -216,13 +216,13 @@ def _folded(
     count = found.rows.num_rows
     retained, merged = rows.take(pa.array(found.retained)), found.rows.select(rows.schema.names)
     whole = pa.concat_tables([retained, merged], promote_options="default").unify_dictionaries()
-    number = len(task.plan.parts) + task.shard
+    number = len(task.plan.parts) + task.bucket
     return _Combined(
         whole,
         np.r_[part[found.retained], np.full(count, number, np.int32)],
         np.r_[row[found.retained], np.arange(count, dtype=np.int32)],
         rows.num_rows - whole.num_rows,
-        task.plan.staging.put(f"folded-{task.shard:05d}", found.rows),
+        task.plan.staging.put(f"folded-{task.bucket:05d}", found.rows),
     )
 
 

@@ -26,7 +26,7 @@ from pyhudi.index.bucket import begun, is_new_bucket, shared_bucket
 from pyhudi.options import FileSizing
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import FileSlice, TableView
-from pyhudi.write.placement.tagging import ShardTags
+from pyhudi.write.placement.tagging import BucketTags
 
 
 class Mode(Enum):
@@ -54,10 +54,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How the rows of one shard reach their targets.
+    """How the rows of one bucket reach their targets.
 
     homes[i] is the target of home i, which has home_counts[i] rows.  inserts[p] lists (row count,
-    target) in order for path p: the shard's first new rows of that partition go to the first
+    target) in order for path p: the bucket's first new rows of that partition go to the first
     target, and so on.
     """
 
@@ -68,7 +68,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """targets: ordered by partition and file id; routes: by shard position."""
+    """targets: ordered by partition and file id; routes: by bucket position."""
 
     targets: tuple[Target, ...]
     routes: tuple[Route, ...]
@@ -90,7 +90,7 @@ class AssignRules:
 
 
 def assign(
-    shards: Sequence[ShardTags],
+    buckets: Sequence[BucketTags],
     view: TableView,
     rules: AssignRules,
     *,
@@ -102,11 +102,11 @@ def assign(
     slices = {s.group: s for s in view.latest_slices()}
     updates: dict[FileGroupId, int] = {}
     inserts: dict[str, int] = {}
-    for shard in shards:
-        for group, count in zip(shard.homes, shard.update_counts, strict=True):
+    for bucket in buckets:
+        for group, count in zip(bucket.homes, bucket.update_counts, strict=True):
             if count:
                 updates[group] = updates.get(group, 0) + count
-        for path, count in zip(shard.paths, shard.insert_counts, strict=True):
+        for path, count in zip(bucket.paths, bucket.insert_counts, strict=True):
             if count:
                 inserts[path] = inserts.get(path, 0) + count
     if not rules.into_clustered:
@@ -138,7 +138,7 @@ def assign(
                 targets.append(Target(group, mode, slices.get(group)))
             targets[at] = replace(targets[at], insert_count=targets[at].insert_count + count)
             bins[path].append((count, at))
-    return Assignment(tuple(targets), tuple(_routes(shards, number, bins)))
+    return Assignment(tuple(targets), tuple(_routes(buckets, number, bins)))
 
 
 def _new_target(
@@ -236,16 +236,16 @@ def _small_files(
 
 
 def _routes(
-    shards: Sequence[ShardTags],
+    buckets: Sequence[BucketTags],
     number: Mapping[FileGroupId, int],
     bins: Mapping[str, list[tuple[int, int]]],
 ) -> list[Route]:
-    """Distribute each partition's bins over the shards in order."""
+    """Distribute each partition's bins over the buckets in order."""
     left = {path: [list(b) for b in plan] for path, plan in bins.items()}
     routes = []
-    for shard in shards:
+    for bucket in buckets:
         inserts = []
-        for path, count in zip(shard.paths, shard.insert_counts, strict=True):
+        for path, count in zip(bucket.paths, bucket.insert_counts, strict=True):
             dealt: list[tuple[int, int]] = []
             while count:
                 first = left[path][0]
@@ -256,6 +256,6 @@ def _routes(
                 if not first[0]:
                     left[path].pop(0)
             inserts.append(tuple(dealt))
-        homes = tuple(number.get(group, -1) for group in shard.homes)
-        routes.append(Route(homes, shard.update_counts, tuple(inserts)))
+        homes = tuple(number.get(group, -1) for group in bucket.homes)
+        routes.append(Route(homes, bucket.update_counts, tuple(inserts)))
     return routes

@@ -25,12 +25,12 @@ from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.routing import Routed
-from pyhudi.write.placement.tagging import RowAction, ShardTags
+from pyhudi.write.placement.tagging import BucketTags, RowAction
 
 
 @dataclass(frozen=True, slots=True)
 class ContestTask:
-    """Input for one shard's contested rows.  slices: by position in the shard's homes.
+    """Input for one bucket's contested rows.  slices: by position in the bucket's homes.
 
     spec: the columns to compare.  skips_unchanged: rows equal to the stored ones lose too.
     """
@@ -38,18 +38,18 @@ class ContestTask:
     fs: FileSystem
     spec: SliceSpec
     parts: tuple[BatchChunk, ...]
-    shard: ShardTags
+    bucket: BucketTags
     slices: tuple[tuple[int, FileSlice], ...]
     staging: Staging
     skips_unchanged: bool = False
 
 
 def lost_rows(task: ContestTask) -> Staged | None:
-    """Positions in the shard's tags of rows that lose to a stored record; None if there are none.
+    """Positions in the bucket's tags of rows that lose to a stored record; None if there are none.
 
     If a move loses, its insert is dropped too: the record is not changed.
     """
-    tags = task.shard.tags.load()
+    tags = task.bucket.tags.load()
     part, row, home, action = (
         tags.column(name).to_numpy() for name in ("part", "row", "home", "action")
     )
@@ -68,7 +68,7 @@ def lost_rows(task: ContestTask) -> Staged | None:
     if not gone.any():
         return None
     return task.staging.put(
-        f"lost-{task.shard.shard:05d}", pa.table({"position": np.flatnonzero(gone)})
+        f"lost-{task.bucket.bucket:05d}", pa.table({"position": np.flatnonzero(gone)})
     )
 
 

@@ -36,9 +36,9 @@ from pyhudi.write.input.deduplicate import (
     Gathered,
     GatherTask,
     TagPlan,
-    gather_shard,
+    gather_bucket,
 )
-from pyhudi.write.placement.tagging import RECORDS, ShardTags, TagTask, tag_shard
+from pyhudi.write.placement.tagging import RECORDS, BucketTags, TagTask, tag_bucket
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class WriteIndex:
         name = self.choice.kind.value.replace("_", " ")
         if self.choice.bucket is not None and self.choice.bucket.is_consistent:
             name = "consistent-hashing bucket"
-        by_shard = self.choice.kind.is_record_index and self.records_by_partition is None
-        parts = "shards" if by_shard else "parts"
+        by_bucket = self.choice.kind.is_record_index and self.records_by_partition is None
+        parts = "buckets" if by_bucket else "parts"
         if self.queries_metadata:
             parts += ", ranges and filters from the metadata table"
         return f"{name} index, {self.part_count} {parts}: {self.choice.why}"
@@ -138,9 +138,9 @@ def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[BatchC
 
 def tag_rows(
     index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
-) -> list[ShardTags]:
+) -> list[BucketTags]:
     """Tag every row of a batch.  where: called only for indexes that read slices."""
-    shards = range(index.part_count)
+    buckets = range(index.part_count)
     seen = cache(where)
     queried = _finders(index, plan, engine, seen) if plan.queries_index else _Finders()
     additional = (
@@ -155,16 +155,16 @@ def tag_rows(
             queried.gathered[number] if queried.gathered else None,
             queried.places,
         )
-        for number in shards
+        for number in buckets
     ]
     rows = sum(part.row_count for part in plan.parts)
     is_small = rows <= _FEW_ROWS and index.queries_records and not additional
-    return in_process(engine, is_small=is_small).run(tag_shard, tasks, label="tag")
+    return in_process(engine, is_small=is_small).run(tag_bucket, tasks, label="tag")
 
 
 @dataclass(frozen=True)
 class _Finders:
-    """Finders of tag tasks, by hash partition; gathered: their rows, if already gathered."""
+    """Finders of tag tasks, by index bucket; gathered: their rows, if already gathered."""
 
     finders: Sequence[Finder] = ()
     gathered: Sequence[Gathered] = ()
@@ -175,7 +175,7 @@ class _Finders:
 def _finders(
     index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
 ) -> _Finders:
-    shards = range(index.part_count)
+    buckets = range(index.part_count)
     if plan.has_groups:
         return _Finders([StatedFinder(FILE_ID)] * index.part_count, is_other=True)
     if plan.copies:
@@ -191,7 +191,7 @@ def _finders(
         places = _bucket_finder(index.choice, seen)
         if plan.known is ExistingKeyPolicy.UPDATE and not plan.deletes_all:
             return _Finders([places] * index.part_count)
-    gathered = engine.run(gather_shard, [GatherTask(plan, n) for n in shards], label="tag")
+    gathered = engine.run(gather_bucket, [GatherTask(plan, n) for n in buckets], label="tag")
     probed = _probed(
         index, plan, engine, seen, _KeySearch(index.choice.kind, plan.everywhere, gathered)
     )
@@ -199,26 +199,26 @@ def _finders(
 
 
 def _record_finders(index: WriteIndex, plan: TagPlan) -> Sequence[Finder]:
-    """Look-ups in the record index, by hash partition."""
+    """Look-ups in the record index, by index bucket."""
     parts = index.records_by_partition
     if parts is None:
         assert isinstance(index.records, RecordIndex)
-        return [RecordFinder(shard) for shard in index.records.shards]
+        return [RecordFinder(bucket) for bucket in index.records.buckets]
     everywhere = any(not part.has_paths for part in plan.parts)
     touched = {path for part in plan.parts for path, _ in part.partition_counts}
-    shards = {
-        name: each.shards
+    buckets = {
+        name: each.buckets
         for name, each in parts.by_partition.items()
         if everywhere or name in touched
     }
-    return [PartitionFinder(shards, everywhere)] * index.part_count
+    return [PartitionFinder(buckets, everywhere)] * index.part_count
 
 
 def _copies(index: WriteIndex, plan: TagPlan, engine: Engine, where: Where) -> _Finders:
     """Find all rows of each key in the file groups, as an index has one entry per key."""
-    shards = range(index.part_count)
+    buckets = range(index.part_count)
     wide = plan.everywhere
-    gathered = engine.run(gather_shard, [GatherTask(plan, n, wide) for n in shards], label="tag")
+    gathered = engine.run(gather_bucket, [GatherTask(plan, n, wide) for n in buckets], label="tag")
     kind = IndexKind.GLOBAL_BLOOM if wide else IndexKind.BLOOM
     queried = _KeySearch(kind, wide, gathered)
     return _Finders(_probed(index, plan, engine, where, queried), gathered, is_other=True)
@@ -252,9 +252,9 @@ def _additional_finders(
     if shadow is not None and shadow.value not in found and shadow is not queried_kind:
         everywhere = replace(plan, is_global=shadow.is_global).everywhere
         if not gathered or everywhere is not plan.everywhere:
-            shards = range(index.part_count)
-            tasks = [GatherTask(plan, number, everywhere) for number in shards]
-            gathered = engine.run(gather_shard, tasks, label="tag")
+            buckets = range(index.part_count)
+            tasks = [GatherTask(plan, number, everywhere) for number in buckets]
+            gathered = engine.run(gather_bucket, tasks, label="tag")
         keys = _KeySearch(shadow, everywhere, gathered)
         found[shadow.value] = _probed(index, plan, engine, where(), keys)
     return found

@@ -1,7 +1,7 @@
 """Routing of tagged rows to targets.
 
 Tags are grouped by the destination of their rows (see `tagging`), so a target's rows are a few
-slices of each shard's tags; finding them costs only a sort of the target's row numbers.
+slices of each bucket's tags; finding them costs only a sort of the target's row numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyhudi.records import PARTITION_PATH
 from pyhudi.storage.spill import Staged
 from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.assignment import Route
-from pyhudi.write.placement.tagging import RowAction, ShardTags
+from pyhudi.write.placement.tagging import BucketTags, RowAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Routed:
 
 
 def stretches(route: Route) -> Iterator[tuple[int, int, int]]:
-    """(begin, end, target) ranges of a shard's tags, in order."""
+    """(begin, end, target) ranges of a bucket's tags, in order."""
     begin = 0
     for target, count in zip(route.homes, route.home_counts, strict=True):
         yield begin, begin + count, target
@@ -66,14 +66,14 @@ def stretches(route: Route) -> Iterator[tuple[int, int, int]]:
 
 
 def targets_of(route: Route) -> Ints:
-    """The target of each of a shard's tags."""
+    """The target of each of a bucket's tags."""
     found = list(stretches(route))
     counts = [end - begin for begin, end, _ in found]
     return np.repeat(np.array([target for _, _, target in found], np.int32), counts)
 
 
 def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
-    """Mask over a shard's tags of rows that lose to a stored record; None if there are none."""
+    """Mask over a bucket's tags of rows that lose to a stored record; None if there are none."""
     if lost is None:
         return None
     mask = np.zeros(count, np.bool_)
@@ -85,7 +85,7 @@ def lost_of(lost: Staged | None, count: int) -> npt.NDArray[np.bool_] | None:
 class Router:
     """Rows by target.  Can be pickled if its parts can.
 
-    places, shards: what has been read of `routes` and `tags`, so that a target costs only its rows.
+    places, buckets: what was read of `routes` and `tags`, so that a target costs only its rows.
     """
 
     parts: tuple[BatchChunk, ...]
@@ -93,7 +93,7 @@ class Router:
     routes: tuple[Route, ...]
     lost: tuple[Staged | None, ...]
     places: dict[int, list[_Place]] = field(default_factory=dict, init=False, compare=False)
-    shards: dict[int, _Shard] = field(default_factory=dict, init=False, compare=False)
+    buckets: dict[int, _Bucket] = field(default_factory=dict, init=False, compare=False)
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.parts, self.tags, self.routes, self.lost
@@ -105,11 +105,11 @@ class Router:
     def of(
         cls,
         parts: Sequence[BatchChunk],
-        shards: Sequence[ShardTags],
+        buckets: Sequence[BucketTags],
         routes: Sequence[Route],
         lost: Sequence[Staged | None],
     ) -> Router:
-        return cls(tuple(parts), tuple(s.tags for s in shards), tuple(routes), tuple(lost))
+        return cls(tuple(parts), tuple(s.tags for s in buckets), tuple(routes), tuple(lost))
 
     def rows_of(self, target: int) -> Routed:
         """The rows of a target; copies only these rows."""
@@ -177,10 +177,10 @@ class Router:
                 taken = taken.take(pa.array(back))
             yield taken
 
-    def _shard(self, number: int) -> _Shard:
-        found = self.shards.get(number)
+    def _bucket(self, number: int) -> _Bucket:
+        found = self.buckets.get(number)
         if found is None:
-            found = self.shards[number] = _Shard.read(self.tags[number], self.lost[number])
+            found = self.buckets[number] = _Bucket.read(self.tags[number], self.lost[number])
         return found
 
     def _places(self, target: int) -> tuple[Ints, Ints, npt.NDArray[np.uint8], Ints]:
@@ -188,7 +188,8 @@ class Router:
         if not self.places:
             self.places.update(_places_of(self.routes))
         ranges = [
-            self._shard(number).of(begin, end) for number, begin, end in self.places.get(target, ())
+            self._bucket(number).of(begin, end)
+            for number, begin, end in self.places.get(target, ())
         ]
         if not ranges:
             none = np.zeros(0, np.int32)
@@ -204,7 +205,7 @@ class Router:
 _NO_ACTION: Final = np.zeros(0, np.uint8)
 
 _Place = tuple[int, int, int]
-"""Rows of a target in one shard: the number of the shard, begin and end in its tags."""
+"""Rows of a target in one bucket: the number of the bucket, begin and end in its tags."""
 
 
 def _places_of(routes: Sequence[Route]) -> dict[int, list[_Place]]:
@@ -218,8 +219,8 @@ def _places_of(routes: Sequence[Route]) -> dict[int, list[_Place]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shard:
-    """The columns of a shard's tags, and the mask of the rows that lost, if any."""
+class _Bucket:
+    """The columns of a bucket's tags, and the mask of the rows that lost, if any."""
 
     part: Ints
     row: Ints
@@ -228,7 +229,7 @@ class _Shard:
     gone: npt.NDArray[np.bool_] | None
 
     @classmethod
-    def read(cls, tags: Staged, lost: Staged | None) -> _Shard:
+    def read(cls, tags: Staged, lost: Staged | None) -> _Bucket:
         table = tags.load()
         part, row, action = (table.column(name).to_numpy() for name in ("part", "row", "action"))
         known = "position" in table.column_names

@@ -1,8 +1,8 @@
 """Sorted bulk inserts: range partitioning of rows over the files of a partition.
 
-The assignment determines the number of files of a partition.  Samples of all shards determine the
-range bounds; each shard then counts and groups its own rows by range, so that a file's rows are a
-few slices of each shard's tags, as in any write.  The record key is the last sort column unless
+The assignment determines the number of files of a partition.  Samples of all buckets determine the
+range bounds; each bucket then counts and groups its own rows by range, so that a file's rows are a
+few slices of each bucket's tags, as in any write.  The record key is the last sort column unless
 the options specify otherwise: it separates rows that are equal in all other columns.
 """
 
@@ -25,7 +25,7 @@ from pyhudi.records import RECORD_KEY
 from pyhudi.storage.spill import Staging
 from pyhudi.write.input.batch import BatchChunk, take_rows
 from pyhudi.write.placement.assignment import Assignment, Route
-from pyhudi.write.placement.tagging import ShardTags
+from pyhudi.write.placement.tagging import BucketTags
 
 _SAMPLES_A_FILE: Final = 64
 
@@ -57,29 +57,29 @@ def check_sortable(columns: Sequence[str], schema: pa.Schema, *, option: str) ->
 
 def by_range(
     parts: tuple[BatchChunk, ...],
-    shards: Sequence[ShardTags],
+    buckets: Sequence[BucketTags],
     assigned: Assignment,
     columns: tuple[str, ...],
     *,
     staging: Staging,
     engine: Engine,
-) -> tuple[list[ShardTags], Assignment]:
+) -> tuple[list[BucketTags], Assignment]:
     """Tags and routes that give each file of a partition a range of `columns`.
 
     All targets must be new files.  File sizes vary because bounds come from a sample.
     """
     files = _files_of(assigned)
     if not files:
-        return list(shards), assigned
-    requests = [_Sample(parts, s, columns, {p: len(t) for p, t in files.items()}) for s in shards]
+        return list(buckets), assigned
+    requests = [_Sample(parts, s, columns, {p: len(t) for p, t in files.items()}) for s in buckets]
     samples = engine.run(_sample, requests, label="sort")
     bounds = {
         path: _bounds([s[path] for s in samples if path in s], len(targets))
         for path, targets in files.items()
     }
     tasks = [
-        _Deal(parts, shard, route, columns, files, bounds, staging)
-        for shard, route in zip(shards, assigned.routes, strict=True)
+        _Deal(parts, bucket, route, columns, files, bounds, staging)
+        for bucket, route in zip(buckets, assigned.routes, strict=True)
     ]
     dealt = engine.run(_deal, tasks, label="sort")
     counts = np.zeros(len(assigned.targets), np.int64)
@@ -91,7 +91,7 @@ def by_range(
         replace(target, insert_count=count)
         for target, count in zip(assigned.targets, counts.tolist(), strict=True)
     )
-    return [shard for shard, _ in dealt], Assignment(targets, tuple(r for _, r in dealt))
+    return [bucket for bucket, _ in dealt], Assignment(targets, tuple(r for _, r in dealt))
 
 
 def _files_of(assigned: Assignment) -> dict[str, tuple[int, ...]]:
@@ -105,18 +105,18 @@ def _files_of(assigned: Assignment) -> dict[str, tuple[int, ...]]:
 @dataclass(frozen=True, slots=True)
 class _Sample:
     parts: tuple[BatchChunk, ...]
-    shard: ShardTags
+    bucket: BucketTags
     columns: tuple[str, ...]
     file_counts: dict[str, int]
 
 
 def _sample(task: _Sample) -> dict[str, pa.Table]:
-    """Sort columns of sampled rows of each path, evenly spaced over the shard."""
-    tags = task.shard.tags.load()
+    """Sort columns of sampled rows of each path, evenly spaced over the bucket."""
+    tags = task.bucket.tags.load()
     part, row = (tags.column(name).to_numpy() for name in ("part", "row"))
     found = {}
     begin = 0
-    for path, count in zip(task.shard.paths, task.shard.insert_counts, strict=True):
+    for path, count in zip(task.bucket.paths, task.bucket.insert_counts, strict=True):
         sample_count = task.file_counts.get(path, 0) * _SAMPLES_A_FILE
         if sample_count and count:
             at = begin + np.unique(
@@ -143,7 +143,7 @@ def order_of(rows: pa.Table) -> pa.Array:
 @dataclass(frozen=True, slots=True)
 class _Deal:
     parts: tuple[BatchChunk, ...]
-    shard: ShardTags
+    bucket: BucketTags
     route: Route
     columns: tuple[str, ...]
     files: dict[str, tuple[int, ...]]
@@ -151,15 +151,15 @@ class _Deal:
     staging: Staging
 
 
-def _deal(task: _Deal) -> tuple[ShardTags, Route]:
-    """The shard's tags with the rows of each path grouped by file, and the matching route."""
-    shard = task.shard
-    tags = shard.tags.load()
+def _deal(task: _Deal) -> tuple[BucketTags, Route]:
+    """The bucket's tags with the rows of each path grouped by file, and the matching route."""
+    bucket = task.bucket
+    tags = bucket.tags.load()
     part, row = (tags.column(name).to_numpy().copy() for name in ("part", "row"))
     inserts = []
     begin = 0
     for path, count, dealt in zip(
-        shard.paths, shard.insert_counts, task.route.inserts, strict=True
+        bucket.paths, bucket.insert_counts, task.route.inserts, strict=True
     ):
         here = slice(begin, begin + count)
         begin += count
@@ -176,8 +176,8 @@ def _deal(task: _Deal) -> tuple[ShardTags, Route]:
     columns = {"part": part, "row": row} | {
         name: tags.column(name) for name in tags.schema.names if name not in ("part", "row")
     }
-    staged = task.staging.put(f"dealt-{shard.shard:05d}", pa.table(columns))
-    return replace(shard, tags=staged), replace(task.route, inserts=tuple(inserts))
+    staged = task.staging.put(f"dealt-{bucket.bucket:05d}", pa.table(columns))
+    return replace(bucket, tags=staged), replace(task.route, inserts=tuple(inserts))
 
 
 def range_numbers(values: pa.Table, bounds: pa.Table) -> npt.NDArray[np.int64]:

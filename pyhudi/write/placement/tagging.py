@@ -1,6 +1,6 @@
 """Tagging of rows: one row per record, with the file group it belongs to.
 
-There is one task per hash partition of the batch.  It gathers the keys of its partition, retains
+There is one task per index bucket of the batch.  It gathers the keys of its partition, retains
 one row per record, queries the index, and determines the destination of each retained row.
 
 Columns of the staged tags:
@@ -65,7 +65,7 @@ class RowAction(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TagTask:
-    """Input of the task of one hash partition.
+    """Input of the task of one index bucket.
 
     finder: the queried index; None if none is queried.  additional: more indexes by name, which are
     compared with it, and updated if they have entries.  gathered: the partition's rows, if
@@ -74,7 +74,7 @@ class TagTask:
     """
 
     plan: TagPlan
-    shard: int
+    bucket: int
     finder: Finder | None
     additional: tuple[tuple[str, Finder], ...] = ()
     gathered: Gathered | None = None
@@ -82,14 +82,14 @@ class TagTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardTags:
-    """Destinations of the rows of one hash partition, and counts for planning.
+class BucketTags:
+    """Destinations of the rows of one index bucket, and counts for planning.
 
     update_counts, insert_counts: indexed like `homes`, `paths`.  folded: rows merged from several
-    rows of the batch; tags refer to them by part number = number of parts + shard number.
+    rows of the batch; tags refer to them by part number = number of parts + bucket number.
     """
 
-    shard: int
+    bucket: int
     tags: Staged
     homes: tuple[FileGroupId, ...]
     paths: tuple[str, ...]
@@ -121,12 +121,12 @@ class _Tags:
         return _Tags(self.at[order], self.home[order], self.action[order], entries, position)
 
 
-def tag_shard(task: TagTask) -> ShardTags:
-    """Tag the rows of one hash partition.  Raises UserError for a key that the record index maps
+def tag_bucket(task: TagTask) -> BucketTags:
+    """Tag the rows of one index bucket.  Raises UserError for a key that the record index maps
     to another partition, if it is maintained in addition to an index that is not global."""
     plan = task.plan
     if task.gathered is None:
-        found_rows = deduplicate(GatherTask(plan, task.shard))
+        found_rows = deduplicate(GatherTask(plan, task.bucket))
     else:
         done = task.gathered
         found_rows = GatheredRows(done.rows.load(), done.duplicate_count, done.folded)
@@ -298,7 +298,7 @@ def _summary(
     tags: _Tags,
     places: tuple[tuple[FileGroupId, ...], Ints, tuple[str, ...]],
     counts: tuple[int, int],
-) -> ShardTags:
+) -> BucketTags:
     homes, path, paths = places
     groups = np.where(tags.home >= 0, tags.home, np.int32(len(homes)) + path[tags.at])
     if len(homes) + len(paths) <= np.iinfo(np.uint16).max:
@@ -313,9 +313,9 @@ def _summary(
         columns["position"] = tags.position
     known = tags.home >= 0
     contested = known & _contested(task.plan, tags.action)
-    return ShardTags(
-        task.shard,
-        task.plan.staging.put(f"tags-{task.shard:05d}", pa.table(columns)),
+    return BucketTags(
+        task.bucket,
+        task.plan.staging.put(f"tags-{task.bucket:05d}", pa.table(columns)),
         homes,
         paths,
         tuple(np.bincount(tags.home[known], minlength=len(homes)).tolist()),
