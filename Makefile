@@ -114,6 +114,8 @@ test-plain: build
 	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 --ignore=tests/spark \
 	-m 'not slow and not interop and not spark'
 
+# Seeds that no earlier commit had; the same commit has the same ones.
+FRESH = $$(( 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1) ))
 check: build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -122,6 +124,7 @@ check: build
 check-types-and-benches: build
 	nice -n 5 $(BIN)/mypy
 	nice -n 5 $(BIN)/python -m bench --smoke
+	nice -n 5 $(BIN)/python -m tests.simulation --seconds 60 --stop --first $(FRESH)
 
 long: build
 	$(BIN)/python -m tests.ledger $${PART:+--part "$$PART"} $${MINUTES:+--minutes $$MINUTES} \
