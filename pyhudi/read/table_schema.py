@@ -7,7 +7,7 @@ file.  Meta columns come first, unless the table has none.  Source: table_format
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 SERVICE_OPERATIONS: Final = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+_UNSTATED_MAX: Final = 20
+"""So many commits without a schema are read before the files of internal schemas are listed."""
 
 
 def stated_schema(
@@ -61,12 +63,13 @@ def schema_text(
     later: frozenset[InstantTime] = frozenset(),
 ) -> str | None:
     """The Avro JSON that `stated_schema` reads, without meta fields; None if there is none."""
-    commit = _newest(log, timeline, archive, limit, later)
-    text = config.create_schema if commit is None else commit.schema
+    commits = _shown(log, timeline, archive, limit, later)
+    text = next((commit.schema for commit in commits if commit.schema), config.create_schema)
     return None if text is None else without_meta_fields(text)
 
 
 def latest_schema(
+    fs: FileSystem,
     log: TimelineLog,
     timeline: Timeline,
     archive: Archive,
@@ -74,9 +77,21 @@ def latest_schema(
     limit: InstantTime | None = None,
     later: frozenset[InstantTime] = frozenset(),
 ) -> str | None:
-    """The internal schema of the commit that `schema_text` takes; None unless it has one."""
-    commit = _newest(log, timeline, archive, limit, later)
-    return None if commit is None else commit.extra.get(LATEST_SCHEMA)
+    """The internal schema of the commit that `schema_text` takes; None unless it has one.
+
+    Cost: that of `schema_text`, but after some commits without a schema a listing tells whether any
+    commit has an internal one.
+    """
+    for number, commit in enumerate(_shown(log, timeline, archive, limit, later)):
+        if commit.schema:
+            return commit.extra.get(LATEST_SCHEMA)
+        if number == _UNSTATED_MAX and not _history_files(fs):
+            break
+    return None
+
+
+def _history_files(fs: FileSystem) -> list[str]:
+    return [name for name in fs.names(SCHEMA_FOLDER) if name.endswith(SCHEMA_SUFFIX)]
 
 
 def stored_history(fs: FileSystem, is_complete: Callable[[InstantTime], bool]) -> str:
@@ -84,8 +99,7 @@ def stored_history(fs: FileSystem, is_complete: Callable[[InstantTime], bool]) -
 
     Raises CorruptFileError if there are none.  Cost: a listing and a small read.
     """
-    names = [name for name in fs.names(SCHEMA_FOLDER) if name.endswith(SCHEMA_SUFFIX)]
-    complete = [name for name in names if is_complete(schema_file_time(name))]
+    complete = [name for name in _history_files(fs) if is_complete(schema_file_time(name))]
     if not complete:
         raise CorruptFileError(
             "the history of the table's columns is missing",
@@ -128,17 +142,16 @@ def full_schema(columns: pa.Schema, config: TableConfig) -> pa.Schema:
     return with_meta(columns) if config.has_meta_columns else columns
 
 
-def _newest(
+def _shown(
     log: TimelineLog,
     timeline: Timeline,
     archive: Archive,
     limit: InstantTime | None,
     later: frozenset[InstantTime],
-) -> CommitMetadata | None:
-    """The newest commit at or before `limit` that records the table's schema."""
+) -> Iterator[CommitMetadata]:
+    """The commits of writes at or before `limit`, newest first."""
     shown = timeline if limit is None else timeline.up_to(limit)
     for time, metadata in commits_newest_first(log, shown, archive):
         is_shown = (limit is None or time <= limit) and (time in shown.times or time not in later)
-        if is_shown and metadata.operation not in SERVICE_OPERATIONS and metadata.schema:
-            return metadata
-    return None
+        if is_shown and metadata.operation not in SERVICE_OPERATIONS:
+            yield metadata

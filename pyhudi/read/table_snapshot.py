@@ -169,7 +169,9 @@ class TableState:
         """The names of columns in files, for the columns of `schema` as of `limit`; None if the
         table has no internal schema then."""
         later = frozenset() if self.past is None else self.past.later
-        latest = latest_schema(self.log, self.timeline, self.archive, limit=limit, later=later)
+        latest = latest_schema(
+            self.fs, self.log, self.timeline, self.archive, limit=limit, later=later
+        )
         return None if latest is None else ColumnHistory(latest, self._schemas)
 
     def stated(self) -> dict[str, str]:
