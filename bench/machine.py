@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,7 @@ def run(
     Linux only.
     """
     ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
+    strangers = _children()
     began, busy, own = time.monotonic(), busy_seconds(), _children_seconds()
     expired = threading.Event()
     with tempfile.TemporaryFile("w+", errors="replace") as output:
@@ -93,7 +95,7 @@ def run(
             timer.cancel()
             _kill_group(process.pid)
             process.wait()
-            _reap_orphans()
+            _reap_orphans(strangers)
         output.seek(0)
         error = output.read()[-_ERROR_CHARS:] if status else ""
     seconds, cpu = time.monotonic() - began, _children_seconds() - own
@@ -110,16 +112,24 @@ def _kill_group(leader: int) -> None:
         return
 
 
-def _reap_orphans(patience_seconds: float = 20.0) -> None:
-    """Wait for descendants whose parent has ended; they count as children of this process then."""
+def _reap_orphans(strangers: set[int], patience_seconds: float = 20.0) -> None:
+    """Wait for descendants whose parent has ended; they count as children of this process then.
+    strangers: children that are none of them."""
     until = time.monotonic() + patience_seconds
-    while time.monotonic() < until:
-        try:
-            found, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not found:
-            time.sleep(0.05)
+    while (left := _children() - strangers) and time.monotonic() < until:
+        for process in left:
+            with suppress(ChildProcessError):
+                os.waitpid(process, os.WNOHANG)
+        time.sleep(0.05)
+
+
+def _children() -> set[int]:
+    """The processes that this one has started or adopted, ended ones included."""
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has ended
+            found.update(map(int, (thread / "children").read_text().split()))
+    return found
 
 
 def _children_seconds() -> float:

@@ -90,6 +90,16 @@ def test_cpu_of_a_program_that_outlives_its_parent_is_counted() -> None:
     assert ended.status == 0 and ended.cpu_seconds >= 0.3
 
 
+def test_a_child_that_was_there_before_is_not_waited_for() -> None:
+    there = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+    try:
+        ended = machine.run([sys.executable, "-c", ""], on_line=print, limit_seconds=60)
+        assert ended.seconds < 10 and there.poll() is None
+    finally:
+        there.kill()
+        assert there.wait() == -9
+
+
 def test_every_figure_is_of_a_bench_that_is_there() -> None:
     for step in STEPS:
         assert (ROOT / "bench" / f"{step.module}.py").exists()
