@@ -109,9 +109,10 @@ test-spark: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/spark.json \
 	$(PYTEST) --durations=15 -m 'not slow and spark and not interop' $(call marked,spark)
 
+# Three processes, because tests wait for leases and brokers.
 test-plain: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
-	nice -n 5 $(BIN)/python -m pytest -n 2 --dist loadscope --durations=15 --ignore=tests/spark \
+	nice -n 5 $(BIN)/python -m pytest -n 3 --dist loadscope --durations=15 --ignore=tests/spark \
 	-m 'not slow and not interop and not spark'
 
 # Seeds that no earlier commit had; the same commit has the same ones.

@@ -1,4 +1,4 @@
-"""Every bench, one after the other: `python -m bench [--smoke]`.
+"""Every bench without Spark, one after the other: `python -m bench [--smoke]`.
 
 --smoke runs each at a small size, to see that it works; its figures mean nothing.
 """
@@ -19,7 +19,6 @@ SMALL: dict[str, list[str]] = {
     "base_file": ["--rows", "20000", "--repeat", "1"],
     "snapshot_read": ["--rows", "20000", "--repeat", "1"],
     "position_read": ["--smoke"],
-    "merged_logs": ["--smoke"],
     "incremental_read": ["--smoke"],
     "local_upsert": ["--smoke"],
     "rewrite_limit": ["--smoke"],

@@ -463,3 +463,10 @@ def test_stored_logs_give_the_rows_of_the_local_engine(
                 row.values() for row in expected.to_pylist()
             ), (columns, where)
         assert "MapInArrow" not in plan_of(frames[-1]), mine.explain(columns, where)
+
+
+@pytest.mark.slow
+def test_the_bench_of_merged_logs_runs() -> None:
+    command = [sys.executable, "-m", "bench.merged_logs", "--smoke"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr[-2000:]

@@ -310,12 +310,12 @@ def test_messages_that_were_read_ahead_are_given_once(broker: Broker) -> None:
 
 def test_limits_of_bytes_end_a_batch(broker: Broker) -> None:
     topic = broker.topic()
-    broker.put(topic, messages(0, 40, note="x" * 1000))
+    broker.put(topic, messages(0, 12, note="x" * 1000))
     source, checkpoint, sizes = KafkaSource(broker.servers, topic), None, []
     while (batch := source.read(checkpoint, SourceLimits(None, 1), SCHEMA)) is not None:
         sizes.append(batch.rows.read_all().num_rows)
         checkpoint = batch.checkpoint
-    assert sizes == [1] * 40
+    assert sizes == [1] * 12
 
 
 def test_the_position_is_reported_to_the_group(tmp_path: Path, broker: Broker) -> None:
