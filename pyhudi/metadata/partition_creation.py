@@ -30,11 +30,17 @@ _BY_COMPLETION: Final = attrgetter("completion")
 def table_creation(commits: Iterable[Instant]) -> InstantTime:
     """The completion of the commit that created `files`, if it is one of these of the metadata
     table; else before all instants.  It is the first: other partitions are created later.  The time
-    of a service may be less, where completion times are not recorded."""
-    written = (each for each in commits if is_creation(each.time) or not is_own(each.time))
+    of a service may be less, where completion times are not recorded.
+
+    A downgrade by Apache Hudi to layout 1 keeps the instants of layout 2, which state no time, and
+    drops when they completed: then the first commit that follows is the bound."""
+    written = [each for each in commits if is_creation(each.time) or not is_own(each.time)]
     first = min(written, key=_BY_COMPLETION, default=None)
     if first is None or not is_creation(first.time):
         return BEFORE_ALL_INSTANTS
+    if first.completion.startswith(BEFORE_ALL_INSTANTS):
+        follow = [each.completion for each in written if not is_creation(each.time)]
+        return min(follow, default=first.completion)
     return first.completion
 
 

@@ -93,3 +93,20 @@ def test_0_15_continues_a_table_that_apache_hudi_downgraded_and_pyhudi_repaired(
     write(hudi, path, range(15, 35), 11, 6)
     for version in ("0.15.0", "1.2.0"):
         assert differences(path, apache_hudi(version)) == []
+
+
+@pytest.mark.slow
+def test_a_metadata_table_that_is_younger_than_some_commits_remains_in_use_after_a_downgrade(
+    tmp_path: Path, apache_hudi: Hudi
+) -> None:
+    """Apache Hudi drops when its creation completed."""
+    path = tmp_path / "t"
+    table = pyhudi.create_table(path, SCHEMA, record_key="id", partition_by="part", version=9)
+    table.upsert(rows(range(30), 0))
+    table.metadata.rebuild()
+    table.upsert(rows(range(10), 1))
+    downgraded(apache_hudi("1.2.0"), path, 6, "SIX")
+    assert not opened(path).metadata.verify().findings
+    opened(path).upsert(rows(range(5, 35), 2))
+    assert not opened(path).metadata.verify().findings
+    assert differences(path, apache_hudi("1.2.0")) == []

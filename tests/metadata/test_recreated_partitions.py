@@ -13,7 +13,7 @@ import pytest
 import pyhudi
 from pyhudi.metadata.bootstrap import unlist
 from pyhudi.metadata.definitions import remove_definition
-from pyhudi.metadata.partition_creation import PartitionCreations
+from pyhudi.metadata.partition_creation import PartitionCreations, table_creation
 from pyhudi.metadata.payloads import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -22,6 +22,7 @@ from pyhudi.metadata.payloads import (
 )
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.planning.compaction import compaction_plan
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.table.properties import load_config
 from pyhudi.timeline.commit_metadata import WriteStat
@@ -182,3 +183,17 @@ def test_layout_1_compares_the_slice_that_a_later_named_file_continues(
     found = {"column_stats": [creation.time]}
     created = PartitionCreations.of(Timeline.of([creation, compaction]), found)
     assert created.precede(stat, compaction) is is_earlier
+
+
+def test_a_creation_whose_completion_a_downgrade_dropped_came_before_the_first_commit() -> None:
+    def commit(time: str, completed_at: str | None = None) -> Instant:
+        end = None if completed_at is None else InstantTime(completed_at)
+        return Instant(InstantTime(time), Action.DELTA_COMMIT, State.COMPLETED, end)
+
+    created = [f"{BEFORE_ALL_INSTANTS}{number:03}" for number in range(2)]
+    before, after = "20261127143348620", "20261127143350447"
+    kept = [commit(each, before) for each in created]
+    assert table_creation([*kept, commit(after, after)]) == before
+    dropped = [commit(each) for each in created]
+    assert table_creation([*dropped, commit(after)]) == after
+    assert table_creation(dropped) == created[0]
