@@ -192,8 +192,8 @@ def test_a_creation_whose_completion_a_downgrade_dropped_came_before_the_first_c
 
     created = [f"{BEFORE_ALL_INSTANTS}{number:03}" for number in range(2)]
     before, after = "20261127143348620", "20261127143350447"
-    kept = [commit(each, before) for each in created]
-    assert table_creation([*kept, commit(after, after)]) == before
-    dropped = [commit(each) for each in created]
-    assert table_creation([*dropped, commit(after)]) == after
-    assert table_creation(dropped) == created[0]
+    timed = [commit(each, before) for each in created]
+    assert table_creation([*timed, commit(after, after)]) == before
+    untimed = [commit(each) for each in created]
+    assert table_creation([*untimed, commit(after)]) == after
+    assert table_creation(untimed) == created[0]
