@@ -44,12 +44,14 @@ _LOG = re.compile(
 )
 _ARCHIVE = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_.*)?")
 _MARKER = re.compile(r"(?P<file>[^/]+)\.marker\.(?P<kind>CREATE|MERGE|APPEND)")
+_SCHEMA = re.compile(r"([0-9]{1,64})(?:_[0-9]+)?\.schemacommit(?:\.requested|\.inflight)?")
 _NATIVE_LOG = re.compile(r"[^._]+_[0-9]+-[0-9]+-[0-9]+_[^_]+_[0-9]+\.(log|deletes|cdc)\.[^.]+")
 
 
-def schema_file_time(name: str) -> InstantTime:
-    """The instant of a file in SCHEMA_FOLDER: `<instant>.` or `<instant>_<completion time>.`."""
-    return InstantTime(name.split(".")[0].split("_")[0])
+def schema_file_time(name: str) -> InstantTime | None:
+    """The instant of a file in SCHEMA_FOLDER; None for other names."""
+    found = _SCHEMA.fullmatch(name)
+    return None if found is None else InstantTime(found[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,7 +274,7 @@ def _versions(text: str) -> tuple[tuple[int, JsonType], ...]:
         found = {int(schema["version_id"]): schema for schema in json.loads(text)["schemas"]}
         for schema in found.values():
             StoredNames(schema, schema).names_of(())
-    except (ValueError, KeyError, TypeError) as broken:
+    except (ValueError, KeyError, TypeError, RecursionError) as broken:
         raise _corrupt(text, broken) from broken
     if not found:
         raise _corrupt(text, "no schemas")
@@ -286,7 +286,7 @@ def _parsed(text: str) -> JsonType:
     try:
         schema = json.loads(text)
         StoredNames(schema, schema).names_of(())
-    except (ValueError, KeyError, TypeError) as broken:
+    except (ValueError, KeyError, TypeError, RecursionError) as broken:
         raise _corrupt(text, broken) from broken
     return schema
 

@@ -90,8 +90,10 @@ def latest_schema(
     return None
 
 
-def _history_files(fs: FileSystem) -> list[str]:
-    return [name for name in fs.names(SCHEMA_FOLDER) if name.endswith(SCHEMA_SUFFIX)]
+def _history_files(fs: FileSystem) -> dict[str, InstantTime]:
+    """The instant of each stored history."""
+    names = [name for name in fs.names(SCHEMA_FOLDER) if name.endswith(SCHEMA_SUFFIX)]
+    return {name: time for name in names if (time := schema_file_time(name)) is not None}
 
 
 def stored_history(fs: FileSystem, is_complete: Callable[[InstantTime], bool]) -> str:
@@ -99,14 +101,14 @@ def stored_history(fs: FileSystem, is_complete: Callable[[InstantTime], bool]) -
 
     Raises CorruptFileError if there are none.  Cost: a listing and a small read.
     """
-    complete = [name for name in _history_files(fs) if is_complete(schema_file_time(name))]
+    complete = {time: name for name, time in _history_files(fs).items() if is_complete(time)}
     if not complete:
         raise CorruptFileError(
             "the history of the table's columns is missing",
             path=SCHEMA_FOLDER,
             hint="files may have other names of columns, which only this history states",
         )
-    newest = max(complete, key=schema_file_time)
+    newest = complete[max(complete)]
     return fs.read(f"{SCHEMA_FOLDER}/{newest}").decode("utf-8", "replace")
 
 

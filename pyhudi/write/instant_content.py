@@ -120,7 +120,8 @@ def _stored_history(context: WriteContext, at: InstantTime) -> dict[str, str]:
     history, fs = context.history.at(at), context.state.fs
     start = context.state.visibility().start
     if start is not None:  # Apache Hudi does not read those of archived commits either
-        archived = [n for n in fs.names(SCHEMA_FOLDER) if schema_file_time(n) < start]
+        names = fs.names(SCHEMA_FOLDER)
+        archived = [n for n in names if (time := schema_file_time(n)) is not None and time < start]
         fs.delete([f"{SCHEMA_FOLDER}/{name}" for name in archived])
     name = f"{at}_{at}" if context.state.log.layout.has_completion_times else at
     fs.replace(f"{SCHEMA_FOLDER}/{name}{SCHEMA_SUFFIX}", history.all.encode())

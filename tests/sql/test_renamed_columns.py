@@ -11,9 +11,8 @@ import pytest
 
 import pyhudi
 import pyhudi.polars
+from tests.sql.test_alter import KINDS, VERSIONS, names, rows, table_in
 
-KINDS = ("cow", "mor")
-VERSIONS = (6, 8, 9)
 INDEXED = {
     "hoodie.metadata.index.column.stats.enable": "true",
 }
@@ -31,18 +30,6 @@ def lake_of(folder: Path, *, version: int = 9, kind: str = "cow", more: str = ""
         "(3, 30, 300, null, 1, 'la')"
     )
     return lake
-
-
-def table_in(folder: Path) -> pyhudi.Table:
-    return pyhudi.open_table(folder / "t")
-
-
-def names(folder: Path) -> list[str]:
-    return [name for name in table_in(folder).schema.names if not name.startswith("_hoodie")]
-
-
-def rows(lake: Any, text: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in lake.sql(text).to_pylist()]
 
 
 def found(table: pyhudi.Table, where: str) -> list[int]:
@@ -146,6 +133,8 @@ def test_rolled_back_and_restored_renames_are_undone(tmp_path: Path) -> None:
 def test_the_history_outlives_the_archival_of_its_commits(tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
     lake.sql("alter table t rename column a to aa")
+    foreign = tmp_path / "t" / ".hoodie" / ".schema" / "0.notes"
+    foreign.touch()
     for value in range(6):
         lake.sql(f"update t set aa = {value} where id = 1")
     limits = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
@@ -157,6 +146,7 @@ def test_the_history_outlives_the_archival_of_its_commits(tmp_path: Path) -> Non
     lake.sql("update t set aa = 11 where id = 1")
     assert rows(lake, "select id, aa from t order by id") == [(1, 11), (2, 20), (3, 30)]
     assert len(list((tmp_path / "t" / ".hoodie" / ".schema").glob("*.schemacommit"))) < 7
+    assert foreign.exists()
 
 
 REFUSED = [
@@ -212,11 +202,12 @@ def test_columns_keep_their_names_while_a_compaction_is_planned(tmp_path: Path) 
     assert rows(lake, "select aa from t order by id") == [(11,), (20,), (30,)]
 
 
-def test_a_table_without_the_history_of_its_columns_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ['{"schemas": [{"version_id": "x"}]}', "[" * 100_000])
+def test_a_table_without_the_history_of_its_columns_is_not_read(tmp_path: Path, text: str) -> None:
     lake = lake_of(tmp_path)
     lake.sql("alter table t rename column a to aa")
     (stored,) = (tmp_path / "t" / ".hoodie" / ".schema").glob("*.schemacommit")
-    stored.write_text('{"schemas": [{"version_id": "x"}]}')
+    stored.write_text(text)
     with pytest.raises(pyhudi.CorruptFileError, match="history of the table's columns is unread"):
         table_in(tmp_path).to_arrow()
     stored.unlink()
