@@ -23,11 +23,10 @@ from sqlglot import TokenType, exp
 
 from pyhudi.errors import UserError
 from pyhudi.spark.session_names import InSession, in_session
-from pyhudi.spark.sql_statements import SessionNames, SparkQueries, value_errors
+from pyhudi.spark.sql_statements import planner_of, value_errors
 from pyhudi.sql.grammar import tokens_of
 from pyhudi.sql.names import Names
 from pyhudi.sql.parse import parse
-from pyhudi.sql.planner import Planner
 from pyhudi.sql.procedures import PROCEDURES
 from pyhudi.sql.relations import is_table_function, tables_in
 from pyhudi.sql.session import run
@@ -106,12 +105,13 @@ def _run(
     args: Any,
     original: Callable[..., DataFrame],
 ) -> DataFrame:
-    planner = Planner.of(
-        lambda given: SparkQueries(spark, given, settings.storage_options),
-        lambda engine: SessionNames(
-            engine.open, {}, settings.folder, settings.storage_options, spark, session_first=True
-        ),
+    planner = planner_of(
+        spark,
+        None,
+        settings.folder,
         settings.options,
+        settings.storage_options,
+        session_first=True,
     )
     router = _Router(spark, planner.names)
     try:

@@ -55,7 +55,7 @@ def sql(
     parameters, options and errors as for `pyhudi.sql`.  Queries and expressions are evaluated by
     Spark.
     """
-    planner = _planner(spark, tables, None, options, storage_options)
+    planner = planner_of(spark, tables, None, options, storage_options)
     with value_errors():
         return run(text, planner, parameters)
 
@@ -71,7 +71,7 @@ def connect(
     """SQL over the tables in a folder by Spark, as `pyhudi.connect` has it on one machine:
     CREATE TABLE makes a table in the folder.  tables, options: as for `sql`."""
     place = path_text(folder)
-    return _SparkConnection(_planner(spark, tables, place, options, storage_options))
+    return _SparkConnection(planner_of(spark, tables, place, options, storage_options))
 
 
 class _SparkConnection(Connection):
@@ -83,16 +83,21 @@ class _SparkConnection(Connection):
             return super().sql(text, parameters=parameters)
 
 
-def _planner(
+def planner_of(
     spark: SparkSession,
     tables: Mapping[str, Named] | None,
     folder: str | None,
     options: Mapping[str, Any] | None,
     storage_options: Mapping[str, Any] | None,
+    *,
+    session_first: bool = False,
 ) -> Planner:
+    """What runs statements by Spark.  session_first: as for `SessionNames`."""
     return Planner.of(
         lambda given: SparkQueries(spark, given, storage_options),
-        lambda engine: SessionNames(engine.open, tables or {}, folder, storage_options, spark),
+        lambda engine: SessionNames(
+            engine.open, tables or {}, folder, storage_options, spark, session_first
+        ),
         options,
     )
 
