@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.timeline.avro_schemas import STRING, array, map_of, optional, record
-from pyhudi.timeline.commit_metadata import CommitMetadata, WriteStat, json_indent
+from pyhudi.timeline.commit_metadata import WRONG_JSON, CommitMetadata, WriteStat, json_indent
 from pyhudi.timeline.service_payloads import read_avro, write_avro
 
 _TEXT: Final = optional(STRING)
@@ -126,14 +126,7 @@ def json_to_avro(data: bytes, *, replaces: bool, path: str) -> bytes:
     """The container of a commit that is stored as JSON.  Raises CorruptFileError."""
     try:
         return record_to_avro(json.loads(data), replaces=replaces)
-    except (
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-        RecursionError,
-        OverflowError,
-    ) as error:
+    except WRONG_JSON as error:
         raise CorruptFileError("commit metadata cannot be stored as Avro", path=path) from error
 
 

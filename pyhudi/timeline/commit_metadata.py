@@ -19,6 +19,10 @@ from typing import Any, Final
 from pyhudi.errors import CorruptFileError
 from pyhudi.records import FileGroupId
 
+WRONG_JSON: Final = (
+    ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError
+)  # fmt: skip
+"""What reading JSON that is damaged, or of another shape, may raise."""
 _READABLE_STATS: Final = 50
 
 
@@ -194,14 +198,7 @@ class CommitMetadata:
         try:
             body = json.loads(data)
             return cls.from_object(body)
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-            KeyError,
-            RecursionError,
-            OverflowError,
-        ) as error:
+        except WRONG_JSON as error:
             raise CorruptFileError("commit metadata is not valid JSON", path=path) from error
 
     @classmethod
