@@ -21,6 +21,7 @@ from pyhudi.errors import SchemaError
 from pyhudi.formats.avro_schema import arrow_to_avro
 from pyhudi.formats.logical_types import logical_type
 from pyhudi.formats.schema_conform import Loss, fit, is_any_list, widens, with_children
+from pyhudi.ingest.exact_values import exact
 from pyhudi.ingest.source import failing_places
 from pyhudi.options import SchemaMode
 from pyhudi.records import META_COLUMNS, OPERATION
@@ -91,8 +92,9 @@ def _known(
         return _merged(given, stored.type, (column.name,), rules, found)
     if whole.widened or isinstance(given, pa.BaseExtensionType):
         return given
-    # a write may refuse values of other units, and integers that a float rounds
-    may_fail = pt.is_temporal(given) or (pt.is_integer(given) and pt.is_floating(stored.type))
+    # a write may refuse values of other units and lengths, and integers that a float rounds
+    may_fail = pt.is_temporal(given) or pt.is_fixed_size_binary(stored.type)
+    may_fail |= pt.is_integer(given) and pt.is_floating(stored.type)
     return stored.type if may_fail else given
 
 
@@ -236,7 +238,7 @@ def _shaped(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
     source = array.type
     if source.equals(target):
         return array
-    if pt.is_null(source):
+    if array.null_count == len(array):
         return pa.nulls(len(array), target)
     if pt.is_dictionary(source) and not pt.is_dictionary(target):
         return _shaped(array.dictionary_decode(), target, name)
@@ -255,21 +257,12 @@ def _shaped(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
         return with_children(array, target, [_shaped(array.values, target.value_type, name)])
     if pt.is_nested(source) or pt.is_nested(target) or widens(source, target):
         return fit(pa.chunked_array([array]), target, name=name, loss=Loss.REFUSED).combine_chunks()
-    found = array.cast(target)
-    if pt.is_floating(target) and pt.is_floating(source):
-        _check_finite(array, found)
-    return found
-
-
-def _check_finite(given: pa.Array, found: pa.Array) -> None:
-    infinite = np.isinf(found.to_numpy(zero_copy_only=False).astype(np.float64))
-    if infinite.any() and (~np.isinf(given.to_numpy(zero_copy_only=False))[infinite]).any():
-        raise pa.ArrowInvalid("the number is too large for the column")
+    return exact(array, target)
 
 
 def common_columns(schemas: Iterable[pa.Schema], table: pa.Schema) -> pa.Schema:
-    """The columns of several parts of a batch: the type that holds the values of all, else that of
-    the table, else that of the first part that has one."""
+    """The columns of several parts of a batch: the type of the table where it has the values of
+    all, or a type that it widens to; else that of the first part that has one."""
     fields: dict[str, pa.Field] = {}
     for schema in schemas:
         for column in schema:
@@ -281,12 +274,16 @@ def _common(known: pa.Field | None, column: pa.Field, table: pa.Schema) -> pa.Fi
     plain = pa.field(column.name, column.type)
     if known is None or known.type.equals(column.type):
         return plain if known is None else known
+    at = table.get_field_index(column.name)
+    stored = None if at < 0 else table.field(at).type
     try:
         pair = [pa.schema([known]), pa.schema([plain])]
-        return pa.unify_schemas(pair, promote_options="permissive").field(0)
+        found = pa.unify_schemas(pair, promote_options="permissive").field(0)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        at = table.get_field_index(column.name)
-        return known if at < 0 else pa.field(column.name, table.field(at).type)
+        return known if stored is None else pa.field(column.name, stored)
+    if stored is None or pt.is_nested(found.type) or promotes(stored, plain_type(found.type)):
+        return found
+    return pa.field(column.name, stored)
 
 
 def fitting(rows: pa.Table, columns: pa.Schema) -> tuple[pa.Table, dict[int, str]]:

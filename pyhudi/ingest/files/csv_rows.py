@@ -19,7 +19,8 @@ import pyarrow.types as pt
 from pyhudi._native import csv_fields as native
 from pyhudi._native.csv_fields import CsvFields
 from pyhudi.errors import CorruptFileError, OptionError
-from pyhudi.ingest.message_formats.json_values import converted, decimals, timestamps
+from pyhudi.ingest.exact_values import of_text
+from pyhudi.ingest.message_formats.json_values import converted
 from pyhudi.ingest.source import RejectedRows, rejected_batch
 
 Opener = Callable[[], Any]
@@ -33,7 +34,6 @@ _REASONS: Final = {
     native.UNCLOSED: "a quote is not closed",
     native.RESIDUE: "something follows a closed quote",
 }
-_INFINITE: Final = r"(?i)^[+-]?inf(inity)?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,32 +219,11 @@ def _column(
         return texts.cast(kind), np.empty(0, np.int64)
     if pt.is_nested(kind):
         return pa.nulls(len(texts), kind), np.flatnonzero(~null)
-    return converted(pc.utf8_trim_whitespace(texts), _of_text(kind))
+    return converted(pc.utf8_trim_whitespace(texts), of_text(kind))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
-
-
-def _of_text(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
-    """Raises ArrowInvalid for a text that is not a value of the type."""
-    if pt.is_timestamp(kind):
-        return lambda texts: timestamps(texts, kind)
-    if pt.is_decimal(kind):
-        return lambda texts: decimals(texts, kind)
-    if pt.is_floating(kind):
-        return lambda texts: _floats(texts, kind)
-    return lambda texts: texts.cast(pa.string()).cast(kind)
-
-
-def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    found = texts.cast(pa.float64()).cast(kind)
-    infinite = pc.fill_null(pc.is_inf(found.cast(pa.float64())), False)
-    if pc.any(infinite).as_py():
-        stated = pc.match_substring_regex(texts.filter(infinite), _INFINITE)
-        if not pc.all(stated).as_py():
-            raise pa.ArrowInvalid("the number is too large for the column")
-    return found
 
 
 def _blocks(file: Any, dialect: CsvDialect) -> Iterator[_Block]:

@@ -291,7 +291,7 @@ def promotes(source: pa.DataType, target: pa.DataType) -> bool:
         return target in (pa.int64(), pa.float64())
     if pt.is_float32(source):
         return bool(pt.is_float64(target))
-    both = pt.is_decimal(source) and pt.is_decimal(target)
+    both = pt.is_decimal(source) and pt.is_decimal(target) and target.precision <= _DECIMAL_DIGITS
     return bool(both and not source.equals(target) and widens(source, target))
 
 

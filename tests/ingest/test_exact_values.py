@@ -1,0 +1,120 @@
+"""A value of a typed file is stored as it is, or its row is a bad one."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.errors import SchemaError
+from pyhudi.ingest import ErrorTable, FileSource, Stream
+from pyhudi.ingest.row_fit import shaped
+from tests.ingest.test_file_source import put
+
+MONEY, LONG = pa.decimal128(10, 2), pa.decimal128(38, 10)
+STAMP, ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
+NOON = datetime(2026, 1, 2, 12)
+
+
+def converted(value: Any, source: pa.DataType, kind: pa.DataType) -> Any:
+    column = pa.chunked_array([pa.array([value, None], source)])
+    return shaped(column, kind, "c")[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "kind", "expected"),
+    [
+        (5, pa.int64(), MONEY, Decimal("5.00")),
+        (0.1, pa.float64(), MONEY, Decimal("0.10")),
+        (0.1, pa.float32(), LONG, Decimal("0.1")),
+        (2.0, pa.float64(), pa.int64(), 2),
+        (Decimal("0.10"), MONEY, pa.float64(), 0.1),
+        (Decimal("3.00"), MONEY, pa.int32(), 3),
+        (7, pa.uint64(), pa.int64(), 7),
+        ("12.50", pa.string(), MONEY, Decimal("12.50")),
+        ("2026-01-02T12:00:00", pa.string(), STAMP, NOON),
+        ("inf", pa.string(), pa.float64(), float("inf")),
+        ("-7", pa.string(), pa.int32(), -7),
+        (date(2026, 1, 2), pa.date32(), STAMP, datetime(2026, 1, 2)),
+        (datetime(2026, 1, 2), STAMP, pa.date32(), date(2026, 1, 2)),
+        (7, pa.int32(), pa.string(), "7"),
+        (b"abc", pa.binary(), pa.binary(3), b"abc"),
+    ],
+)
+def test_a_value_that_the_column_has_is_converted(
+    value: Any, source: pa.DataType, kind: pa.DataType, expected: Any
+) -> None:
+    assert converted(value, source, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "kind"),
+    [
+        (5, pa.int32(), pa.bool_()),
+        (1, pa.int64(), pa.bool_()),
+        (0.1, pa.float64(), pa.bool_()),
+        (True, pa.bool_(), pa.int64()),
+        (b"1", pa.binary(), pa.bool_()),
+        (b"1", pa.binary(), pa.int64()),
+        (1.005, pa.float64(), MONEY),
+        (1e-320, pa.float64(), LONG),
+        (float("nan"), pa.float64(), MONEY),
+        (Decimal("1234567890123456.75"), pa.decimal128(20, 2), pa.float64()),
+        (Decimal("9" * 45), pa.decimal256(50, 0), pa.float32()),
+        (2**53 + 1, pa.int64(), pa.float64()),
+        ("0x10", pa.string(), pa.int64()),
+        ("1e400", pa.string(), pa.float64()),
+        ("1.005", pa.string(), MONEY),
+        (NOON, STAMP, pa.int64()),
+        (NOON, STAMP, pa.date32()),
+        (NOON, STAMP, pa.time64("us")),
+        (date(2026, 1, 2), pa.date32(), pa.int32()),
+        (-1, pa.int32(), pa.time32("ms")),
+        (86_400_000, pa.int32(), pa.time32("ms")),
+        (b"abcd", pa.binary(), pa.binary(3)),
+    ],
+)
+def test_a_value_that_the_column_does_not_have_is_refused(
+    value: Any, source: pa.DataType, kind: pa.DataType
+) -> None:
+    with pytest.raises((pa.ArrowException, SchemaError)):
+        converted(value, source, kind)
+
+
+def test_rows_of_files_with_other_types_are_stored_exactly_or_rejected(tmp_path: Path) -> None:
+    """Two files whose types differ from those of the table and from each other."""
+    schema = pa.schema({
+        "id": pa.string(), "n": pa.int64(), "b": pa.bool_(), "d": MONEY, "x": pa.binary(3),
+        "t": STAMP,
+    })  # fmt: skip
+    first = pa.table({
+        "id": ["a1", "a2", "a3", "a4"], "n": [2**53 + 1, None, None, None],
+        "b": [None, True, None, None], "d": pa.array([None] * 4, pa.float64()),
+        "x": pa.array([None, None, b"abc", b"long"], pa.binary()),
+        "t": pa.array([datetime(9999, 12, 31), None, None, None], STAMP),
+    })  # fmt: skip
+    second = pa.table({
+        "id": ["b1", "b2", "b3", "b4", "b5"], "n": [2.0, 2.5, None, None, None],
+        "b": [None, None, 5, None, None], "d": pa.array([None, None, None, 0.1, 1.005]),
+        "x": pa.array([None] * 5, pa.float64()),
+        "t": pa.array([1_000, None, None, None, None], pa.timestamp("ns")),
+    })  # fmt: skip
+    put(tmp_path / "in", "a.arrow", first, 1)
+    put(tmp_path / "in", "b.arrow", second, 1)
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+    errors = ErrorTable(str(tmp_path / "errors"))
+    report = Stream(FileSource(tmp_path / "in"), table, bad_rows=errors).run_once()
+    assert report is not None and report.rejected == 4
+    rows = {
+        row.pop("id"): {name: value for name, value in row.items() if value is not None}
+        for row in pyhudi.open_table(tmp_path / "t").scan(with_meta=False).to_arrow().to_pylist()
+    }
+    assert rows == {
+        "a1": {"n": 2**53 + 1, "t": datetime(9999, 12, 31)}, "a2": {"b": True}, "a3": {"x": b"abc"},
+        "b1": {"n": 2, "t": datetime(1970, 1, 1, 0, 0, 0, 1)}, "b4": {"d": Decimal("0.10")},
+    }  # fmt: skip
