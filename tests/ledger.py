@@ -111,12 +111,14 @@ def proofs() -> list[Proof]:
 
 
 def _histories() -> Iterator[Proof]:
-    """200 rounds of 500 operations; 500 random tables; seeds of the simulation; the model."""
+    """200 rounds of 500 operations; 500 random tables; seeds of the simulation; programs of SQL;
+    the model."""
     yield from parts("history", 40, "{python} -m tests.history --seed {seed} --rounds 5 --ops 500")
     for version in VERSIONS:
         command = f"{{python}} -m tests.properties.table_machine --version {version} --minutes 9"
         yield from parts(f"properties/{version}", 3, command + " --seed {seed}")
     yield from parts("simulation", 6, "{python} -m tests.simulation --seconds 540 --first {seed}")
+    yield from parts("sql/programs", 4, "{python} -m tests.sql.programs --seed {seed}")
     for version in (6, 9):
         yield Proof(f"model/{version}", f"{{python}} -m tests.model.run --version {version}")
 

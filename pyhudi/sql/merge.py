@@ -43,6 +43,8 @@ from pyhudi.write.write_report import WriteReport
 COMPUTED: Final = "__pyhudi_v"
 _OP: Final = "__pyhudi_op"
 _IN_TARGET, _IN_SOURCE = "__pyhudi_t", "__pyhudi_s"
+_NO_CLAUSE: Final = -1
+"""The number of no clause."""
 _SHOWN: Final = 5
 """Keys of ambiguous rows that an error shows."""
 _EXISTS: Final = "a row that ON does not match has the key of a stored record"
@@ -299,7 +301,7 @@ class _Merge:
         tree = exp.select(*columns).from_(self.statement.source.copy())
         if not self._of(Pair.NOT_MATCHED):
             for key in keys.values():
-                tree = tree.where(exp.Not(this=exp.Is(this=key.copy(), expression=exp.null())))
+                tree = tree.where(_is_known(key))
         query = self.binder.bound(tree)
         given = self.engine.schema(query)
         found = _with_doubles(given, self.schema)
@@ -487,7 +489,11 @@ class _Merge:
         return Plan(self.table, query, found, order, self._duplicates(tree), way, is_cast)
 
     def _op(self) -> Tree:
-        """The number of the clause that a pair goes to, or null."""
+        """The number of the clause that a pair goes to, or null.
+
+        Where an ordering field decides between rows of the source, all take part, also those that
+        no clause applies to: the row is chosen first, as by key.
+        """
         target = _present(self.statement.target.alias, _IN_TARGET)
         source = _present(self.statement.source_alias, _IN_SOURCE)
         pairs = {
@@ -501,7 +507,23 @@ class _Merge:
                 *pairs[clause.pair], *([clause.condition] if clause.condition else [])
             )
             found = found.when(condition, exp.cast(exp.Literal.number(number), "bigint"))
+        if self._ordering():
+            own = self._own_places()
+            keys = [own[name] for name in self.table.config.record_key_fields if own]
+            has_key = exp.and_(*map(_is_known, keys)) if keys else exp.false()
+            takes_part = exp.and_(source, exp.or_(target, has_key))
+            found = found.when(takes_part, exp.cast(exp.Literal.number(_NO_CLAUSE), "bigint"))
         return found
+
+    def _own_places(self) -> dict[str, Tree]:
+        """The source's value of each key and partition column, if ON equates the record key."""
+        config = self.table.config
+        equal = dict(pair for part in conjuncts(self.on) if (pair := self._equated(part)))
+        if not equal.keys() >= set(config.record_key_fields):
+            return {}
+        for name in config.partition_fields:
+            equal.setdefault(name, self._source_column(name) or exp.null())
+        return equal
 
     def _joined_values(self, clause: MergeClause, fixed: Sequence[str]) -> dict[str, Tree]:
         given: dict[str, Tree] = {}
@@ -548,7 +570,10 @@ class _Merge:
             values = clause.assignments
             value = self._source_column(name) if values is None else values.get(name)
             found = found.when(_is(op, number), (value or exp.null()).copy())
-        return found.else_(stored) if found.args.get("ifs") else stored
+        if not found.args.get("ifs"):
+            return stored
+        own = self._own_places().get(name) if self._ordering() else None
+        return found.else_(exp.Coalesce(this=stored, expressions=[own.copy()]) if own else stored)
 
     def _duplicates(self, tree: Tree) -> Bound | None:
         """A query of the keys that several rows have; None if an ordering field decides."""
@@ -592,7 +617,11 @@ def _plain(tree: Tree) -> str:
 
 
 def _present(alias: str, name: str) -> Tree:
-    return exp.Not(this=exp.Is(this=column_of(alias, name), expression=exp.null()))
+    return _is_known(column_of(alias, name))
+
+
+def _is_known(value: Tree) -> Tree:
+    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
 
 
 def _is(op: Tree, number: int) -> Tree:

@@ -451,6 +451,21 @@ MERGES = [
         "(select * from news where city = 'sf') s",
         ordered=False,
     ),
+    Case(  # the row is chosen before the clauses, by key and by join
+        "merge into trips t using (select 'b' as id, 7 as ts, 1 as op, 'sf' as city union all "
+        "select 'b', 8, 2, 'sf' union all select 'z', 7, 1, 'sf' union all select 'z', 8, 2, 'sf') "
+        "s on t.id = s.id and t.city = s.city when matched and s.op = 1 then delete "
+        "when not matched and s.op = 1 then insert (id, city, ts) values (s.id, s.city, s.ts) "
+        "when not matched by source and t.id = 'a' then delete",
+        change={"a": None},
+        ordered=True,
+    ),
+    merge(
+        ON,
+        "when matched then update set n = cast(t.fare + s.fare as bigint)",
+        "(select 'b' as id, 'sf' as city, 11.7e0 as fare) s",
+        b=("b", 20.0, 31, 5, "sf"),
+    ),
     merge_refused("on t.id = s.id and t.fare > 1000", ALL, "has the key of a stored record"),
     merge_refused(
         "on t.n = s.n", "when not matched then insert *", "has the key of a stored record"

@@ -619,7 +619,10 @@ class _Conversion:
                 return self.refuse_literal(given, kind)
         own = self.known_kind(given)
         self.check_cast(own, kind, node)
-        return _Value(self.as_kind(self.alone(given), own, kind), kind)
+        operand = self.alone(given)
+        if pt.is_floating(own) and pt.is_integer(kind):
+            operand = Call("trunc", (operand,))  # as in Spark; Arrow refuses a fraction
+        return _Value(self.as_kind(operand, own, kind), kind)
 
     def time_literal(self, text: str, kind: pa.DataType) -> _Value:
         """A literal of a date or timestamp; one of a timestamp with a zone is an instant."""
