@@ -305,10 +305,8 @@ def _update(tree: Tree) -> Update:
 
 
 def _delete(tree: Tree) -> Delete:
-    tables = tree.args.get("tables")
-    if not tree.this and tables and len(tables) == 1:
-        closed(tree, frozenset({"tables", "where"}))
-        return Delete(name_of(tables[0]), _where(tree))
+    if not tree.this:
+        refuse(tree, "DELETE needs FROM", hint="DELETE FROM t WHERE ...")
     closed(tree)
     return Delete(name_of(tree.this), _where(tree))
 

@@ -68,6 +68,8 @@ def definition(tree: Tree, text: str) -> Definition | None:
         case exp.Drop():
             return _drop(tree)
         case exp.TruncateTable():
+            if tokens_of(text)[1].token_type is not TokenType.TABLE:
+                refuse(tree, "TRUNCATE needs TABLE", hint="TRUNCATE TABLE t")
             return _truncate(tree)
         case exp.Alter():
             _check_times(text)
