@@ -158,7 +158,8 @@ class SparkQueries:
         return self._frame(query)
 
     def answer(self, rows: pa.Table) -> DataFrame:
-        return self.spark.createDataFrame(rows.to_pylist(), to_spark(rows.schema))
+        found = rows.to_pylist(maps_as_pydicts="strict")
+        return self.spark.createDataFrame(found, to_spark(rows.schema))
 
     def schema(self, query: Bound) -> pa.Schema:
         return to_arrow(self._frame(query).schema)

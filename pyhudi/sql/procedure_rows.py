@@ -482,7 +482,8 @@ def _records(block: LogBlock, opened: Any, path: str) -> pa.Table | None:
 # ---- metadata table -----------------------------------------------------------------------------
 
 
-def _metadata(table: Table) -> MetadataTable:
+def metadata_of(table: Table) -> MetadataTable:
+    """The metadata table of a snapshot.  Raises UserError if there is none."""
     found = table._state().metadata
     if found is None:
         raise UserError(
@@ -495,7 +496,7 @@ def _metadata(table: Table) -> MetadataTable:
 
 def metadata_stats(table: Table, values: Values) -> Rows:
     """Files and bytes of each metadata partition."""
-    metadata = _metadata(table)
+    metadata = metadata_of(table)
     yield "isInSync", str(metadata.is_up_to_date).lower()
     yield "partitionCount", str(len(metadata.listing().partitions()))
     for name in sorted(metadata.partitions_listed):
@@ -512,12 +513,12 @@ def metadata_stats(table: Table, values: Values) -> Rows:
 
 
 def metadata_partitions(table: Table, values: Values) -> Rows:
-    return [(partition,) for partition in sorted(_metadata(table).listing().partitions())]
+    return [(partition,) for partition in sorted(metadata_of(table).listing().partitions())]
 
 
 def metadata_files(table: Table, values: Values) -> Rows:
     """Names of files of one partition, or of all."""
-    listing = _metadata(table).listing()
+    listing = metadata_of(table).listing()
     chosen = [values["partition"]] if values["partition"] else sorted(listing.partitions())
     for infos in listing.files(chosen).values():
         for info in sorted(infos, key=lambda one: one.name):
@@ -527,7 +528,7 @@ def metadata_files(table: Table, values: Values) -> Rows:
 def listing_differences(table: Table, values: Values) -> Rows:
     """Files that the metadata table and the store list differently; verbose: all files."""
     fs = table._fs
-    listing, store = _metadata(table).listing(), StoreListing(fs)
+    listing, store = metadata_of(table).listing(), StoreListing(fs)
     partitions = sorted({*listing.partitions(), *store.partitions()})
     listed, stored = listing.files(partitions), store.files(partitions)
     for partition in partitions:
@@ -547,7 +548,7 @@ def listing_differences(table: Table, values: Values) -> Rows:
 
 def column_stats(table: Table, values: Values) -> Rows:
     """Ranges of the columns of each base file; values as text."""
-    state, metadata = table._state(), _metadata(table)
+    state, metadata = table._state(), metadata_of(table)
     if COLUMN_STATS.path not in metadata.partitions_listed:
         raise UserError(
             "the table has no column statistics",

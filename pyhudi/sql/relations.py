@@ -16,10 +16,12 @@ from sqlglot import exp
 
 from pyhudi.api.table import Table
 from pyhudi.errors import UserError
+from pyhudi.metadata.all_records import all_records
 from pyhudi.near_names import near_names
 from pyhudi.records import META_COLUMNS
 from pyhudi.sql.grammar import closed, refuse
 from pyhudi.sql.names import Names
+from pyhudi.sql.procedure_rows import metadata_of
 from pyhudi.sql.statements import Name, Tree
 
 
@@ -287,9 +289,17 @@ def _timeline(table: Table, given: list[Any], node: Tree) -> Relation:
     return Given(pa.Table.from_pylist(rows, kinds))
 
 
+def _metadata(table: Table, given: list[Any], node: Tree) -> Relation:
+    """hudi_metadata(table)"""
+    if given:
+        refuse(node, hint="hudi_metadata(table)")
+    return Given(all_records(metadata_of(table)))
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[[Table, list[Any], Tree], Relation]]] = {
     "hudi_table_changes": _changes,
     "hudi_query_timeline": _timeline,
+    "hudi_metadata": _metadata,
     "pyhudi_lookup": _lookup,
 }
 

@@ -149,3 +149,41 @@ def test_columns_that_either_program_renames_and_drops_are_read_by_both(
     by_apache("update {table} set a = 32 where id = 3")
     assert both_find("id", "a", "b") == [*expected[:2], (3, 32, None)]
     assert pyhudi.open_table(path).doctor().findings == ()
+
+
+def test_hudi_metadata_gives_the_records_that_apache_hudi_reads(
+    apache_hudi: Any, tmp_path: Path
+) -> None:
+    apache = apache_hudi("1.2.0")
+    path, out = tmp_path / "rides", tmp_path / "records.parquet"
+    lake = pyhudi.connect(tmp_path, options={"hoodie.metadata.compact.max.delta.commits": "4"})
+    lake.sql(
+        "create table rides (id int, fare double, d decimal(10, 2), at timestamp, s string, "
+        "city string) partitioned by (city) tblproperties (primaryKey = 'id', "
+        "hoodie.metadata.index.column.stats.enable = true, "
+        "hoodie.metadata.index.bloom.filter.enable = true)"
+    )
+    lake.sql(
+        "insert into rides values (1, 1.5, 1.25, timestamp '2026-01-02 03:04:05', 'x', 'sf'), "
+        "(2, 2.5, null, null, 'y', 'la')"
+    )
+    lake.sql("create index i on rides (s)")
+    lake.sql("create index e on rides using column_stats (s) options (expr = 'upper')")
+    for number in range(3):
+        lake.sql(f"update rides set s = 'z{number}' where id = 1")
+    lake.sql("delete from rides where id = 2")
+    lake.sql("call run_clean('rides', retain_commits => 1)")
+    ours = lake.sql("select * from hudi_metadata('rides')")
+    text = f"select * from hudi_metadata('{path}')"
+    apache.call("sql", path=str(path), text=text, out=str(out))
+    theirs = pq.read_table(out)
+    assert ours.column_names == theirs.column_names
+    assert {row["type"] for row in ours.to_pylist()} == {1, 2, 3, 4, 5, 6, 7}
+
+    def as_texts(rows: pa.Table) -> list[str]:
+        found = rows.to_pylist()
+        for row in found:
+            row["filesystemMetadata"] = sorted(row["filesystemMetadata"] or [])
+        return sorted(map(str, found))
+
+    assert as_texts(ours) == as_texts(theirs)

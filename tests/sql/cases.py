@@ -112,6 +112,20 @@ QUERIES = [
         "select count(*) from hudi_query_timeline('trips') where action like '%commit'",
         (1,),
     ),
+    rows(
+        "select key, recordIndexMetadata.partitionName from hudi_metadata('trips') where type = 5",
+        ("a", "sf"),
+        ("b", "sf"),
+        ("c", "la"),
+        ("d", "la"),
+    ),
+    rows(
+        "select key, type from hudi_metadata('trips') where type < 3 and "
+        "element_at(filesystemMetadata, 'sf').isDeleted is distinct from true",
+        ("__all_partitions__", 1),
+        ("la", 2),
+        ("sf", 2),
+    ),
 ]
 
 UPDATES = [
@@ -515,6 +529,8 @@ REFUSED = [
     refused("select * from trips where id = ? and n = :n", "one kind", parameters=[1]),
     refused("select id from hudi_table_changes('trips', 'x', 'earliest')", "not supported"),
     refused("select id from hudi_table_changes(concat('tr', 'ips'), 'cdc', '0')", "constant"),
+    refused("select key from hudi_metadata('trips', 'files')", "not supported"),
+    refused("select key from hudi_metadata('news')", "name is that of rows"),
     refused("select * from trips for update", "not supported"),
     refused("select " + "(" * 3000 + "1" + ")" * 3000, "nested too deeply"),
     refused("explain call help", "EXPLAIN"),
