@@ -185,7 +185,8 @@ def _storable(
         if inner is None or inner.equals(kind.value_type):
             return None if inner is None else kind
         return pa.list_(pa.field(_ITEM, inner))
-    return kind
+    # a write refuses values of other units, and all rows with them
+    return plain_type(kind) if pt.is_temporal(kind) or pt.is_map(kind) else kind
 
 
 def _same(fields: Sequence[pa.Field], kind: pa.DataType) -> bool:
@@ -253,11 +254,29 @@ def _shaped(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
             )
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=mask)
+    if is_any_list(source) and pt.is_list(target) and not pt.is_list(source):
+        plain = fit(pa.chunked_array([array]), pa.list_(source.value_field), name=name)
+        return _shaped(plain.combine_chunks(), target, name)
+    if pt.is_list(source) or pt.is_map(source):
+        array = _whole(array)
+    if pt.is_map(source) and pt.is_map(target):
+        pair = zip((array.keys, array.items), (target.key_field, target.item_field), strict=True)
+        parts = [_shaped(values, each.type, name) for values, each in pair]
+        fields = [target.key_field, target.item_field]
+        return with_children(array, target, [pa.StructArray.from_arrays(parts, fields=fields)])
     if pt.is_list(source) and pt.is_list(target):
         return with_children(array, target, [_shaped(array.values, target.value_type, name)])
     if pt.is_nested(source) or pt.is_nested(target) or widens(source, target):
         return fit(pa.chunked_array([array]), target, name=name, loss=Loss.REFUSED).combine_chunks()
     return exact(array, target)
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """Without elements of other rows, which a slice of lists has and which may have no place."""
+    used = array.offsets[len(array)].as_py() - array.offsets[0].as_py()
+    if used == len(array.keys if pt.is_map(array.type) else array.values):
+        return array
+    return array.take(pa.array(np.arange(len(array))))
 
 
 def common_columns(schemas: Iterable[pa.Schema], table: pa.Schema) -> pa.Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyhudi
 from pyhudi.errors import SchemaError
 from pyhudi.ingest import ErrorTable, FileSource, Stream
 from pyhudi.ingest.row_fit import shaped
+from pyhudi.ingest.source import failing_places
 from tests.ingest.test_file_source import put
 
 MONEY, LONG = pa.decimal128(10, 2), pa.decimal128(38, 10)
@@ -118,3 +120,57 @@ def test_rows_of_files_with_other_types_are_stored_exactly_or_rejected(tmp_path:
         "a1": {"n": 2**53 + 1, "t": datetime(9999, 12, 31)}, "a2": {"b": True}, "a3": {"x": b"abc"},
         "b1": {"n": 2, "t": datetime(1970, 1, 1, 0, 0, 0, 1)}, "b4": {"d": Decimal("0.10")},
     }  # fmt: skip
+
+
+def test_values_that_a_new_column_does_not_have_are_bad_rows(tmp_path: Path) -> None:
+    """Nanoseconds, which tables do not have, by themselves and in a struct, a list and a map."""
+    fine, odd = [1000, None], [1001, 2000]
+    nanos = pa.timestamp("ns")
+    for name, times in (("fine", fine), ("odd", odd)):
+        at = pa.array(times, nanos)
+        offsets = pa.array([0, 1, 2], pa.int32())
+        rows = pa.table({
+            "id": [f"{name}1", f"{name}2"], "at": at,
+            "clock": pa.array([1000, 2000] if name == "fine" else [1001, 2000], pa.time64("ns")),
+            "s": pa.StructArray.from_arrays([at], ["t"]),
+            "l": pa.ListArray.from_arrays(offsets, at),
+            "m": pa.MapArray.from_arrays(offsets, pa.array(["a", "a"]), at),
+        })  # fmt: skip
+        put(tmp_path / "in", f"{name}.arrow", rows, 1)
+    table = pyhudi.create_table(tmp_path / "t", pa.schema({"id": pa.string()}), record_key="id")
+    stream = Stream(FileSource(tmp_path / "in"), table, bad_rows="skip")
+    report = stream.run_once()
+    assert report is not None and report.rejected == 1
+    found = pyhudi.open_table(tmp_path / "t").scan(with_meta=False).to_arrow()
+    assert sorted(found["id"].to_pylist()) == ["fine1", "fine2", "odd2"]
+    moment = datetime(1970, 1, 1, 0, 0, 0, 1)
+    (first,) = (row for row in found.to_pylist() if row["id"] == "fine1")
+    assert (first["at"], first["s"], first["l"], first["m"]) == (
+        moment, {"t": moment}, [moment], [("a", moment)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        *((made(pa.int64()), pa.list_(pa.int32())) for made in (
+            pa.list_, pa.large_list, pa.list_view, pa.large_list_view)),
+        (pa.list_(pa.int64(), 1), pa.list_(pa.int32())),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32())),
+        (pa.list_(pa.list_(pa.int64())), pa.list_(pa.list_(pa.int32()))),
+        (pa.struct([("a", pa.int64())]), pa.struct([("a", pa.int32())])),
+    ],
+)  # fmt: skip
+def test_a_bad_element_is_that_of_one_row(source: pa.DataType, kind: pa.DataType) -> None:
+    def value(number: int) -> Any:
+        if pa.types.is_map(source):
+            return [("k", number)]
+        if pa.types.is_struct(source):
+            return {"a": number}
+        return [[number]] if pa.types.is_list(source) and source.value_type.num_fields else [number]
+
+    values = [value(1), None, value(1 << 40), value(3), value(4)]
+    column = pa.chunked_array([pa.array([value(1 << 50), *values], source).slice(1)])
+    assert list(failing_places(column, partial(shaped, target=kind, name="c"))) == [2]
+    fine = shaped(column.slice(3), kind, "c")
+    assert fine.type == kind and fine.to_pylist() == [value(3), value(4)]

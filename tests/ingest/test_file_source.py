@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import zlib
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,8 @@ def compressed_avro(plain: bytes, codec: str) -> bytes:
     size = len(head) - len(data)
     start = head[: size - len(varint(len(data))) - len(varint(block.num_records))]
     name = {"zstandard": "zstd"}.get(codec, codec)
-    packed = pa.compress(data, name, asbytes=True) + (b"CRC." if codec == "snappy" else b"")
+    crc = zlib.crc32(data).to_bytes(4, "big") if codec == "snappy" else b""
+    packed = pa.compress(data, name, asbytes=True) + crc
     start = start.replace(b"\x08null", varint(len(codec)) + codec.encode())
     return start + varint(block.num_records) + varint(len(packed)) + packed + sync
 
@@ -185,6 +187,17 @@ def test_avro_files_are_decoded_with_each_codec(tmp_path: Path, codec: str) -> N
         write_avro(some_rows(0, 4), path, codec)
         os.utime(path, (NOW, NOW))
     assert values(batch_of(FileSource(tmp_path)).rows.read_all()) == values(some_rows(0, 4))
+
+
+def test_a_snappy_block_of_avro_with_another_checksum_is_corrupt(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.avro", some_rows(0, 0), 1)
+    write_avro(some_rows(0, 4), path, "null")
+    data = bytearray(compressed_avro(path.read_bytes(), "snappy"))
+    data[-17] ^= 1
+    put(tmp_path, "a.avro", bytes(data), 1)
+    batch = batch_of(FileSource(tmp_path))
+    assert batch.rows.read_all().num_rows == 0
+    assert "checksum" in batch.rejected.take()["reason"][0].as_py()
 
 
 def test_nested_avro_values_are_decoded(tmp_path: Path) -> None:

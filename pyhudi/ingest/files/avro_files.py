@@ -26,6 +26,8 @@ from pyhudi.errors import CorruptFileError
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
+_CRC_BYTES: Final = 4
+"""After a block that is compressed with Snappy."""
 _VARINT_BYTES_MAX: Final = 10
 _BLOCK_BYTES_MAX: Final = (1 << 31) - 64
 
@@ -119,7 +121,10 @@ def _decompressed(data: bytes, compression: str, path: str) -> bytes:
             case "snappy":
                 size = _long(io.BytesIO(data), path, zigzag=False)
                 _check_size(size, path)
-                return bytes(pa.decompress(data[:-4], size, "snappy", asbytes=True))
+                rows = bytes(pa.decompress(data[:-_CRC_BYTES], size, "snappy", asbytes=True))
+                if zlib.crc32(rows) != int.from_bytes(data[-_CRC_BYTES:], "big"):
+                    raise ValueError("the checksum is not that of the rows")
+                return rows
             case "zstandard":
                 with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
                     return bytes(stream.read())
