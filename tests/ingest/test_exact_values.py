@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
@@ -174,3 +176,26 @@ def test_a_bad_element_is_that_of_one_row(source: pa.DataType, kind: pa.DataType
     assert list(failing_places(column, partial(shaped, target=kind, name="c"))) == [2]
     fine = shaped(column.slice(3), kind, "c")
     assert fine.type == kind and fine.to_pylist() == [value(3), value(4)]
+
+
+def test_nanoseconds_of_int96_are_not_cut_off(tmp_path: Path) -> None:
+    rows = pa.table({
+        "id": ["a", "b", "c", "d"],
+        "until": pa.array([datetime(9999, 12, 31), datetime(1600, 1, 1), None, NOON], STAMP),
+        "at": pa.array([1000, 1001, None, -1], pa.timestamp("ns")),
+    })  # fmt: skip
+    path = put(tmp_path / "in", "a.parquet", rows, 1)
+    pq.write_table(rows, path, use_deprecated_int96_timestamps=True, row_group_size=3)
+    os.utime(path, (1000, 1000))
+    schema = pa.schema({"id": pa.string(), "until": STAMP, "at": STAMP})
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+    errors = ErrorTable(str(tmp_path / "errors"))
+    report = Stream(FileSource(tmp_path / "in"), table, bad_rows=errors).run_once()
+    assert report is not None and report.rejected == 2
+    found = pyhudi.open_table(tmp_path / "t").scan(with_meta=False).to_arrow().to_pylist()
+    assert found == [
+        {"id": "a", "until": datetime(9999, 12, 31), "at": datetime(1970, 1, 1, 0, 0, 0, 1)},
+        {"id": "c", "until": None, "at": None},
+    ]
+    bad = pyhudi.open_table(tmp_path / "errors").scan(["position"]).to_arrow()["position"]
+    assert sorted(bad.to_pylist()) == ["a.parquet:2", "a.parquet:4"]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptFileError, StorageError, UnsupportedTableError, UserError
 from pyhudi.formats.schema_conform import conform
@@ -130,10 +133,7 @@ def file_batches(
     with _typed(name, path):
         match name:
             case "parquet":
-                import pyarrow.parquet as pq
-
-                file = pq.ParquetFile(opened(), coerce_int96_timestamp_unit="us")
-                yield from file.iter_batches()
+                yield from _parquet_batches(opened)
             case "orc":
                 from pyarrow.orc import ORCFile
 
@@ -148,6 +148,50 @@ def file_batches(
                 yield from csv_batches(text, path, schema, form.csv, rejected)
             case _:
                 yield from json_batches(_text_opener(opened, path)(), path, schema, rejected)
+
+
+def _parquet_batches(opened: Opener) -> Iterator[pa.RecordBatch]:
+    """Times of INT96 in microseconds, for years that nanoseconds do not have."""
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(opened(), coerce_int96_timestamp_unit="us")
+    leaves = [file.schema.column(number) for number in range(len(file.schema))]
+    stamps = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+    names = [name for name in file.schema_arrow.names if name in stamps]
+    if not names:
+        yield from file.iter_batches()
+        return
+    nanos = pq.ParquetFile(opened(), coerce_int96_timestamp_unit="ns")
+    for group in range(file.num_row_groups):
+        times, first = nanos.read_row_group(group, columns=names), 0
+        for batch in file.iter_batches(row_groups=[group]):
+            yield from _by_precision(batch, times.slice(first, batch.num_rows))
+            first += batch.num_rows
+
+
+def _by_precision(batch: pa.RecordBatch, times: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows in parts; those with nanoseconds have them, so that they are not cut off.
+
+    times: in nanoseconds, modulo 2**64.
+    """
+    exact, odd = {}, np.zeros(batch.num_rows, np.bool_)
+    for name in times.column_names:
+        micros, nanos = (
+            np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
+            for column in (batch.column(name), times.column(name))
+        )
+        is_cut = nanos != micros * 1000
+        # never a whole microsecond by the modulus
+        exact[name] = np.where(is_cut & (nanos % 1000 == 0), nanos + 1, nanos)
+        odd |= is_cut
+    edges = [0, *(np.flatnonzero(np.diff(odd)) + 1).tolist(), batch.num_rows]
+    for start, end in pairwise(edges):
+        part = batch.slice(start, end - start)
+        for name in exact if odd[start:end].any() else ():
+            values = pa.array(exact[name][start:end]).cast(pa.timestamp("ns"))
+            values = pc.if_else(part.column(name).is_null(), None, values)
+            part = part.set_column(part.schema.get_field_index(name), name, values)
+        yield part
 
 
 def read_rows(
