@@ -15,10 +15,11 @@ DB_SCHEMA: Final = "main"
 TABLE_TYPE: Final = "TABLE"
 _PATTERN_CHARS_MAX: Final = 1000
 
+_READ_ONLY: Final = 3
 _INFO: Final[Mapping[int, Any]] = {
     0: "pyhudi",  # server name
     2: pa.__version__,  # version of Arrow
-    3: True,  # read only
+    _READ_ONLY: True,
     4: True,  # accepts SQL
     5: False,  # accepts Substrait
     8: 0,  # transactions: none
@@ -91,13 +92,14 @@ def table_types() -> pa.Table:
     return pa.table([[TABLE_TYPE]], schema=schema)
 
 
-def sql_info(requested: Sequence[int]) -> pa.Table:
+def sql_info(requested: Sequence[int], *, read_only: bool) -> pa.Table:
     """Facts about the server by number; all of them if none is requested."""
+    known = {**_INFO, _READ_ONLY: read_only}
     found = [number for number in _INFO if not requested or number in requested]
     codes, offsets = [], []
     columns: list[list[Any]] = [[] for _ in _VALUE_KINDS]
     for number in found:
-        value = _INFO[number]
+        value = known[number]
         code = 0 if isinstance(value, str) else 1 if isinstance(value, bool) else 2
         codes.append(code)
         offsets.append(len(columns[code]))

@@ -1,6 +1,6 @@
 """Messages of Flight SQL: the fields that the server reads and writes.
 
-They are protocol buffers.  The server uses eleven messages of at most five fields, so they are
+They are protocol buffers.  The server uses some messages of at most five fields, so they are
 parsed here, where each length is verified, instead of by a further library and generated code.
 The messages of Flight itself are those of pyarrow, but for FlightData:
 
@@ -89,6 +89,11 @@ def message_bytes(name: str, fields: dict[int, bytes]) -> bytes:
 def fields_bytes(fields: dict[int, bytes]) -> bytes:
     """A message of bytes fields."""
     return b"".join(_field(number, value) for number, value in fields.items())
+
+
+def update_result(rows: int) -> bytes:
+    """A PutResult with the DoPutUpdateResult of a number of rows."""
+    return fields_bytes({1: b"\x08" + _varint_bytes(rows)})
 
 
 def flight_data(metadata: bytes, body: bytes) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -49,24 +49,16 @@ _LOCKED: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
-    """What one query may use, and how many run at a time.
+class Limits:
+    """What one statement may use: positive numbers, and memory as text."""
 
-    seconds: from its start until the client has read its rows.  result_bytes: of its Arrow batches.
-    memory: such as "1GB" or "512MiB": of DuckDB; a quarter and 256 MiB more are for the rows that
-    pyhudi reads.  The server needs up to `queries` times that.  Raises UserError for values that
-    are not positive.
-    """
-
-    seconds: float = 60.0
-    result_rows: int = 10_000_000
-    result_bytes: int = 1 << 30
-    queries: int = 8
-    memory: str = "1GB"
+    __slots__ = ()
+    seconds: float
+    memory: str
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "result_rows", "result_bytes", "queries", "memory_bytes"):
+        for field in fields(self):  # type: ignore[arg-type]  # each subclass is a dataclass
+            name = "memory_bytes" if field.name == "memory" else field.name
             value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise UserError("a limit must be positive", limit=name, value=value)
@@ -81,6 +73,28 @@ class QueryLimits:
             )
         return int(found[1]) * _UNITS[found[2].upper()]
 
+    @property
+    def engine_memory(self) -> str:
+        """`memory` as DuckDB reads it."""
+        return f"{self.memory_bytes // 1000}KB"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits(Limits):
+    """What one query may use, and how many run at a time.
+
+    seconds: from its start until the client has read its rows.  result_bytes: of its Arrow batches.
+    memory: such as "1GB" or "512MiB": of DuckDB; a quarter and 256 MiB more are for the rows that
+    pyhudi reads.  The server needs up to `queries` times that.  Raises UserError for values that
+    are not positive.
+    """
+
+    seconds: float = 60.0
+    result_rows: int = 10_000_000
+    result_bytes: int = 1 << 30
+    queries: int = 8
+    memory: str = "1GB"
+
 
 class Queries:
     """Runs queries on tables, which have names, one at a time in this process."""
@@ -89,8 +103,9 @@ class Queries:
         duckdb = load_library("duckdb", extra="server", needed_for="the Flight SQL server")
         self.tables = {name.lower(): table for name, table in tables.items()}
         self.limits = limits
-        memory = f"{limits.memory_bytes // 1000}KB"
-        config = {**_LOCKED, "memory_limit": memory, "lock_configuration": True}
+        config = {
+            **_LOCKED, "memory_limit": limits.engine_memory, "lock_configuration": True
+        }  # fmt: skip
         try:
             self._database = duckdb.connect(config=config)
         except duckdb.Error as refused:
@@ -145,7 +160,7 @@ class Queries:
     @contextmanager
     def _running(self, query: str) -> Iterator[DuckDBPyConnection]:
         """A connection that has the tables which the query may name."""
-        with closing(self._database.cursor()) as con, _reported():
+        with closing(self._database.cursor()) as con, reported():
             for call in find_calls(query):
                 self._check_name(call.table)
             _statement(_without_calls(query))
@@ -195,7 +210,7 @@ def _statement(query: str) -> Any:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def reported() -> Iterator[None]:
     """Errors of DuckDB and of Arrow as UserError, and the memory's end as UserError."""
     import duckdb
 

@@ -1,7 +1,8 @@
-"""The processes that run queries: a bounded number, each ended when its query exceeds a limit.
+"""The processes that run statements: a bounded number, each ended when it exceeds a limit.
 
-A query that reaches its time, is cancelled or is not read by its client loses its process, so no
-function of DuckDB, constant or not, and no client can keep one.  The next query gets a new one.
+A query or write that reaches its time, is cancelled or is not read by its client loses its
+process, so no function of DuckDB, constant or not, and no client can keep one.  The next one gets
+a new process.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Any, Final
 
 from pyhudi.api.table import Table
 from pyhudi.errors import OptionError, PyhudiError, SchemaError, UserError
-from pyhudi.server.queries import BATCH_BYTES, ROW_BYTES_MAX, QueryLimits
-from pyhudi.server.query_process import COUNT, END, ERROR, FRAME, LENGTH, ROWS, SCHEMA
+from pyhudi.server.queries import BATCH_BYTES, ROW_BYTES_MAX, Limits, Queries, QueryLimits
+from pyhudi.server.query_process import COUNT, END, ERROR, FRAME, LENGTH, ROWS, SCHEMA, WRITE
+from pyhudi.server.writes import WriteLimits, Writes
 
 _WATCH_SECONDS: Final = 0.1
 _UNREAD_SECONDS: Final = 2.0
@@ -35,22 +37,39 @@ Parts = tuple[bytes, bytes]
 """The metadata and the body of a message of an Arrow stream."""
 
 
-class QueryPool:
-    """Runs queries in processes.  Safe for threads.
+def _never() -> bool:
+    return False
 
-    Raises UserError for limits that the query engine refuses, and for tables with functions that
-    cannot be sent to a process.
+
+def _nothing() -> None:
+    return
+
+
+def _lower(tables: Mapping[str, Table]) -> dict[str, Table]:
+    return {name.lower(): table for name, table in tables.items()}
+
+
+class EndedError(UserError):
+    """A process was ended, or ended itself, before it had answered."""
+
+
+class _Pool:
+    """Runs statements in processes.  Safe for threads.
+
+    setup: what the processes read first.  places: the number of processes.  Raises UserError for
+    limits that the query engine refuses, and for tables with functions that cannot be sent to a
+    process.
     """
 
-    def __init__(self, tables: Mapping[str, Table], limits: QueryLimits) -> None:
+    def __init__(self, limits: Limits, places: int, setup: tuple[Any, ...]) -> None:
         self.limits = limits
-        self._free = threading.BoundedSemaphore(limits.queries)
+        self._free = threading.BoundedSemaphore(places)
         self._guard = threading.Lock()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
         self._closed = False
         try:
-            self._setup = pickle.dumps(({n.lower(): t for n, t in tables.items()}, limits))
+            self._setup = pickle.dumps(setup)
         except (pickle.PicklingError, AttributeError, TypeError) as local:
             raise UserError(
                 "a table cannot be sent to the processes that run queries",
@@ -68,54 +87,24 @@ class QueryPool:
         for process in ended:
             process.kill()
 
-    def schema(self, query: str, parameters: bytes | None = None) -> bytes:
-        """The metadata of a message with the columns of a query's result.
-
-        parameters: an Arrow stream of one row.  Raises UserError for a query that is not allowed
-        or fails, and at the limits.
-        """
-        ((metadata, _),) = self._messages(SCHEMA, query, parameters, _never, _nothing)
-        return metadata
-
-    def parameter_count(self, query: str) -> int:
-        """The number of parameters of a query.  Raises as `schema` does."""
-        (frame,) = self._frames(COUNT, query, None, _never, _nothing)
+    def parameter_count(self, text: str) -> int:
+        """The number of parameters of a statement.  Raises UserError for one that is not allowed,
+        and at the limits."""
+        (frame,) = self._frames(COUNT, text, None)
         return int(frame[1])
-
-    def rows(
-        self,
-        query: str,
-        parameters: bytes | None = None,
-        *,
-        is_cancelled: Callable[[], bool],
-        on_unread: Callable[[], None],
-    ) -> Generator[Parts, None, None]:
-        """The messages of a query's result: its columns, then rows.
-
-        is_cancelled: ends the query when it returns True; called until the iterator is closed.
-        on_unread: called if the iterator was not used for a while after the query's time ended.
-        Raises as `schema` does.
-        """
-        return self._messages(ROWS, query, parameters, is_cancelled, on_unread)
-
-    def _messages(self, *request: Any) -> Generator[Parts, None, None]:
-        with closing(self._frames(*request)) as frames:
-            for _, content in frames:
-                (length,) = LENGTH.unpack_from(content)
-                start = LENGTH.size
-                yield content[start : start + length], content[start + length :]
 
     def _frames(
         self,
         kind: str,
-        query: str,
+        text: str,
         parameters: bytes | None,
-        is_cancelled: Callable[[], bool],
-        on_unread: Callable[[], None],
+        is_cancelled: Callable[[], bool] = _never,
+        on_unread: Callable[[], None] = _nothing,
+        metadata: Mapping[str, str] | None = None,
     ) -> Generator[tuple[bytes, bytes], None, None]:
         """The frames of an answer, without its end.  Frees the process when closed, or earlier."""
         with _Run(self, is_cancelled, on_unread) as run:
-            run.process.request(kind, query, parameters)
+            run.process.request(kind, text, parameters, metadata or {})
             while True:
                 frame = run.process.frame()
                 if frame is None:
@@ -159,11 +148,81 @@ class QueryPool:
         self._free.release()
 
 
-class _Run:
-    """One query in one process, watched by a thread."""
+class QueryPool(_Pool):
+    """Runs queries."""
+
+    limits: QueryLimits
+
+    def __init__(self, tables: Mapping[str, Table], limits: QueryLimits) -> None:
+        super().__init__(limits, limits.queries, (Queries, _lower(tables), limits))
+
+    def schema(self, query: str, parameters: bytes | None = None) -> bytes:
+        """The metadata of a message with the columns of a query's result.
+
+        parameters: an Arrow stream of one row.  Raises UserError for a query that is not allowed
+        or fails, and at the limits.
+        """
+        ((metadata, _),) = self._messages(SCHEMA, query, parameters)
+        return metadata
+
+    def rows(
+        self,
+        query: str,
+        parameters: bytes | None = None,
+        *,
+        is_cancelled: Callable[[], bool],
+        on_unread: Callable[[], None],
+    ) -> Generator[Parts, None, None]:
+        """The messages of a query's result: its columns, then rows.
+
+        is_cancelled: ends the query when it returns True; called until the iterator is closed.
+        on_unread: called if the iterator was not used for a while after the query's time ended.
+        Raises as `schema` does.
+        """
+        return self._messages(ROWS, query, parameters, is_cancelled, on_unread)
+
+    def _messages(self, *request: Any) -> Generator[Parts, None, None]:
+        with closing(self._frames(*request)) as frames:
+            for _, content in frames:
+                (length,) = LENGTH.unpack_from(content)
+                start = LENGTH.size
+                yield content[start : start + length], content[start + length :]
+
+
+class WritePool(_Pool):
+    """Runs writes.  writable: the tables that they may write to."""
+
+    limits: WriteLimits
 
     def __init__(
-        self, pool: QueryPool, is_cancelled: Callable[[], bool], on_unread: Callable[[], None]
+        self, tables: Mapping[str, Table], limits: WriteLimits, writable: frozenset[str]
+    ) -> None:
+        super().__init__(limits, limits.writes, (Writes, _lower(tables), limits, writable))
+
+    def run(
+        self,
+        text: str,
+        parameters: bytes | None,
+        metadata: Mapping[str, str],
+        *,
+        is_cancelled: Callable[[], bool],
+    ) -> Iterator[dict[str, Any]]:
+        """Run a statement; facts about it, as `Writes.run` gives them.
+
+        is_cancelled: ends the write when it returns True.  Raises as `Writes.run` does, and
+        EndedError for a write that was ended: a commit that it had made stands.
+        """
+        request = (WRITE, text, parameters, is_cancelled, _nothing, metadata)
+        with closing(self._frames(*request)) as frames:
+            for _, content in frames:
+                yield json.loads(content)
+
+
+class _Run:
+    """One statement in one process, watched by a thread."""
+
+    def __init__(
+        self, pool: _Pool, is_cancelled: Callable[[], bool], on_unread: Callable[[], None]
     ) -> None:
         self._pool = pool
         self._is_cancelled = is_cancelled
@@ -184,14 +243,14 @@ class _Run:
         self._watcher.join()
         self._pool.give_back(self.process, reusable=self.is_whole and self._stopped is None)
 
-    def reason(self) -> UserError:
+    def reason(self) -> EndedError:
         """Why the process ended."""
         self._ended.set()
         self._watcher.join()  # it states the reason before it kills the process
         if self._stopped is not None:
-            return UserError(self._stopped)
-        return UserError(
-            "the query ended its process", hint="it needs more memory than the server allows"
+            return EndedError(self._stopped)
+        return EndedError(
+            "the statement ended its process", hint="it needs more memory than the server allows"
         )
 
     def _watch(self) -> None:
@@ -199,9 +258,9 @@ class _Run:
             late = time.monotonic() > self._deadline
             if late or self._is_cancelled():
                 self._stopped = (
-                    "the query took longer than the server allows"
+                    "the statement took longer than the server allows"
                     if late
-                    else "the client cancelled the query"
+                    else "the client cancelled the statement"
                 )
                 self._pool.give_back(self.process, reusable=False)
                 if not self._ended.wait(_UNREAD_SECONDS):
@@ -228,9 +287,9 @@ class _Process:
             reason = None if started is None else json.loads(started[1])["text"]
             raise UserError("the process of the query engine cannot start", reason=reason)
 
-    def request(self, kind: str, query: str, parameters: bytes | None) -> None:
+    def request(self, *request: Any) -> None:
         """Send a request; `frame` returns the answer."""
-        self._send(pickle.dumps((kind, query, parameters)))
+        self._send(pickle.dumps(request))
 
     def frame(self) -> tuple[bytes, bytes] | None:
         """The next frame of the answer; None if the process has ended."""
@@ -265,11 +324,3 @@ def _error(content: bytes) -> PyhudiError:
     found = json.loads(content)
     is_ours = found["code"] in (UserError.code, OptionError.code, SchemaError.code)
     return UserError(found["text"]) if is_ours else PyhudiError(found["text"])
-
-
-def _never() -> bool:
-    return False
-
-
-def _nothing() -> None:
-    return

@@ -1,13 +1,15 @@
-"""A process that runs the queries of the server, one after another.
+"""A process that runs the statements of the server, one after another: queries, or writes.
 
-`query_pool` starts it and ends it.  The process first reads the tables and the limits, pickled by
-the server, then requests; it answers each with frames:
+`query_pool` starts it and ends it.  The process first reads what runs them, `Queries` or `Writes`
+with the tables and the limits, pickled by the server, then requests; it answers each with frames:
 
-    request   uint32 length, then a pickled (kind, query, parameters): kinds SCHEMA, COUNT, ROWS
-              parameters: None, or an Arrow stream of one row
+    request   uint32 length, then a pickled (kind, text, parameters, metadata)
+              kinds: SCHEMA, COUNT, ROWS of queries; COUNT, WRITE of writes
+              parameters: None, or an Arrow stream; metadata: of the commit
     frame     1 byte kind, uint32 length, then the content, big-endian
               M  a message of an Arrow stream: uint32 length of its metadata, metadata, body
               N  a number, as text
+              F  facts about a write: a JSON object
               E  an error: JSON with `code` and `text`
               Z  the end of the answer
 
@@ -28,8 +30,10 @@ from typing import Any, BinaryIO, Final
 SCHEMA: Final = "schema"
 COUNT: Final = "count"
 ROWS: Final = "rows"
+WRITE: Final = "write"
 MESSAGE: Final = b"M"
 NUMBER: Final = b"N"
+FACTS: Final = b"F"
 ERROR: Final = b"E"
 END: Final = b"Z"
 FRAME: Final = struct.Struct(">cI")
@@ -50,12 +54,11 @@ def main() -> None:
 
 def _serve(setup: bytes, requests: BinaryIO, answers: BinaryIO) -> None:
     from pyhudi.errors import PyhudiError
-    from pyhudi.server.queries import Queries
     from pyhudi.storage.operating_system import ends_after, limit_memory
 
     try:
-        tables, limits = pickle.loads(setup)
-        queries = Queries(tables, limits)
+        make, tables, limits, *more = pickle.loads(setup)
+        runner = make(tables, limits, *more)
     except PyhudiError as failed:
         _send_error(answers, failed, {})
         return
@@ -65,22 +68,32 @@ def _serve(setup: bytes, requests: BinaryIO, answers: BinaryIO) -> None:
     while request := _read(requests):
         with ends_after(limits.seconds + _GRACE_SECONDS):
             try:
-                _answer(queries, answers, *pickle.loads(request))
+                _answer(runner, answers, *pickle.loads(request))
                 _send(answers, END)
             except PyhudiError as failed:
                 _send_error(answers, failed, tables)
 
 
-def _answer(queries: Any, answers: BinaryIO, kind: str, query: str, given: bytes | None) -> None:
+def _answer(
+    runner: Any,
+    answers: BinaryIO,
+    kind: str,
+    text: str,
+    given: bytes | None,
+    metadata: Mapping[str, str],
+) -> None:
     parameters = _parameters(given)
     if kind == COUNT:
-        _send(answers, NUMBER, str(queries.parameter_count(query)).encode())
+        _send(answers, NUMBER, str(runner.parameter_count(text)).encode())
+    elif kind == WRITE:
+        for facts in runner.run(text, parameters, metadata):
+            _send(answers, FACTS, json.dumps(facts).encode())
     elif kind == SCHEMA:
-        with _Messages(answers, queries.schema(query, parameters)):
+        with _Messages(answers, runner.schema(text, _one_row(parameters))):
             pass
     else:
         with (
-            queries.batches(query, parameters) as (schema, batches),
+            runner.batches(text, _one_row(parameters)) as (schema, batches),
             _Messages(answers, schema) as out,
         ):
             for batch in batches:
@@ -142,8 +155,8 @@ class _Collected:
         return taken
 
 
-def _parameters(given: bytes | None) -> Sequence[Any] | None:
-    """The values of the only row of an Arrow stream, which a client sent."""
+def _parameters(given: bytes | None) -> Any:
+    """The rows of an Arrow stream, which a client sent."""
     import pyarrow as pa
 
     from pyhudi.errors import UserError
@@ -156,9 +169,18 @@ def _parameters(given: bytes | None) -> Sequence[Any] | None:
             rows.validate(full=True)
     except (pa.ArrowException, OSError) as damaged:
         raise UserError("the parameters cannot be read", reason=str(damaged)[:500]) from damaged
+    return rows
+
+
+def _one_row(rows: Any) -> Sequence[Any] | None:
+    """The values of the parameters of a query."""
+    from pyhudi.errors import UserError
+
+    if rows is None or not rows.num_rows:
+        return None
     if rows.num_rows > 1:
         raise UserError("one row of parameters is supported", rows=rows.num_rows)
-    return [column[0].as_py() for column in rows.columns] if rows.num_rows else None
+    return [column[0].as_py() for column in rows.columns]
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,9 +35,11 @@ from pyhudi.server.messages import (
     message_bytes,
     message_of,
     stream_message,
+    update_result,
 )
 from pyhudi.server.queries import QueryLimits
 from pyhudi.server.query_pool import QueryPool
+from pyhudi.server.writers import Caller, DeniedError, Writers, WriteRuns, is_write
 
 _log = logging.getLogger("pyhudi")
 _SERVICE: Final = "arrow.flight.protocol.FlightService"
@@ -59,11 +61,13 @@ class Tls:
 
 
 class SqlServer:
-    """Serves tables by Flight SQL, read only; it runs from its creation to `shutdown`.
+    """Serves tables by Flight SQL; it runs from its creation to `shutdown`.
 
-    tables: by name.  tokens: each request must have one of them, as a bearer token; at least 16
-    characters.  host: without tls, an address of this machine only.  port: 0 for a free one, which
-    `port` then states.  Raises UserError for these, and for an address that cannot be bound.
+    tables: by name.  tokens: of clients that read; each request must have one of them, or one of a
+    writer, as a bearer token; at least 16 characters.  writers: clients that may also write, with
+    tokens of their own; None: all clients only read.  host: without tls, an address of this machine
+    only.  port: 0 for a free one, which `port` then states.  Raises UserError for these, and for an
+    address that cannot be bound.
     """
 
     def __init__(
@@ -75,17 +79,22 @@ class SqlServer:
         port: int = 0,
         tls: Tls | None = None,
         limits: QueryLimits | None = None,
+        writers: Writers | None = None,
     ) -> None:
-        _check(tokens, host, tls)
+        _check(tokens, writers, host, tls)
         grpc = load_library("grpc", extra="server", needed_for="the Flight SQL server")
         limits = limits or QueryLimits()
         self._tables = {name.lower(): table for name, table in tables.items()}
         self._prepared = _PreparedStatements()
+        self._tokens = [(token.encode(), None) for token in tokens] + [
+            (token.encode(), name) for name, token in (writers.tokens if writers else {}).items()
+        ]
+        self._writes = None if writers is None else WriteRuns(tables, writers)
         self._queries = QueryPool(tables, limits)
-        calls = limits.queries + _OTHER_CALLS
+        calls = limits.queries + (writers.limits.writes if writers else 0) + _OTHER_CALLS
         self._server = grpc.server(
             ThreadPoolExecutor(calls, thread_name_prefix="pyhudi-call"),
-            interceptors=[_tokens(grpc, tokens)],
+            interceptors=[_tokens(grpc, self._token)],
             options=[
                 ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX + _FRAME_BYTES),
                 ("grpc.so_reuseport", 0),
@@ -98,7 +107,7 @@ class SqlServer:
         try:
             self.port: int = _bind(grpc, self._server, f"{address}:{port}", tls)
         except (RuntimeError, ValueError) as refused:
-            self._queries.close()
+            self._close()
             raise UserError(
                 "the server cannot listen", host=host, port=port, reason=str(refused)[:500]
             ) from refused
@@ -116,16 +125,27 @@ class SqlServer:
         self._server.wait_for_termination()
 
     def shutdown(self) -> None:
-        """End the server and its queries."""
+        """End the server, its queries and its writes."""
         stopped = self._server.stop(grace=0)
-        self._queries.close()
+        self._close()
         stopped.wait()
 
+    def _close(self) -> None:
+        self._queries.close()
+        if self._writes is not None:
+            self._writes.close()
+
     def get_flight_info(self, request: bytes, context: Any) -> bytes:
-        """Where the result of a command is read."""
+        """Where the result of a command is read.  A write is run: drivers send any statement so,
+        and some read no result; the number of its rows is the answer's."""
         descriptor = _descriptor(request)
         command = message_of(descriptor.command or b"")
-        schema, ticket = self._planned(command, descriptor.command)
+        caller = self._caller(context)
+        write = self._write_of(command, caller)
+        if write is not None:
+            rows = self._run(write, caller, context)
+            return bytes(flight.FlightInfo(pa.schema([]), descriptor, [], rows, -1).serialize())
+        schema, ticket = self._planned(command, descriptor.command, caller)
         endpoint = flight.FlightEndpoint(flight.Ticket(ticket), [])
         return bytes(flight.FlightInfo(schema, descriptor, [endpoint], -1, -1).serialize())
 
@@ -133,7 +153,10 @@ class SqlServer:
         """The columns of the result of a command."""
         descriptor = _descriptor(request)
         command = message_of(descriptor.command or b"")
-        schema = self._planned(command, descriptor.command)[0]
+        caller = self._caller(context)
+        if self._write_of(command, caller) is not None:
+            return bytes(flight.SchemaResult(pa.schema([])).serialize())
+        schema = self._planned(command, descriptor.command, caller)[0]
         return bytes(flight.SchemaResult(schema).serialize())
 
     def do_get(self, request: bytes, context: Any) -> Iterator[bytes]:
@@ -143,7 +166,7 @@ class SqlServer:
             for metadata, body in _messages(_METADATA[command.name](self, command)):
                 yield flight_data(metadata, body)
             return
-        statement = self._statement(command)
+        statement = self._statement(command, self._caller(context))
         parts = self._queries.rows(
             statement.query,
             statement.parameters,
@@ -156,12 +179,16 @@ class SqlServer:
 
     def do_action(self, request: bytes, context: Any) -> Iterator[bytes]:
         """Make and close prepared statements."""
-        action = _parsed(flight.Action, request)
+        action, caller = _parsed(flight.Action, request), self._caller(context)
+        if action.type in _REFUSED:
+            raise UserError(_REFUSED[action.type], action=action.type)
         body = message_of(action.body.to_pybytes())
         if action.type == "CreatePreparedStatement":
-            yield bytes(flight.Result(self._prepare(body.text(1) or "")).serialize())
+            if body.data(2):
+                raise UserError(_NO_TRANSACTIONS)
+            yield bytes(flight.Result(self._prepare(body.text(1) or "", caller)).serialize())
         elif action.type == "ClosePreparedStatement":
-            self._prepared.discard(body.data(1) or b"")
+            self._prepared.discard(body.data(1) or b"", caller)
         else:
             raise UserError("the action is not supported", action=action.type[:100])
 
@@ -174,13 +201,29 @@ class SqlServer:
             yield fields_bytes({1: name.encode(), 2: meaning})
 
     def do_put(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        """Bind the parameters of a prepared statement."""
+        """Bind the parameters of a prepared statement, or run a write."""
         descriptor, stream = _uploaded(requests)
-        command = message_of(descriptor.command or b"")
-        if command.name != "CommandPreparedStatementQuery":
+        command, caller = message_of(descriptor.command or b""), self._caller(context)
+        if command.name == "CommandPreparedStatementQuery":
+            self._prepared.bind(command.data(1) or b"", stream, caller)
+            return
+        if self._writes is None:
             raise UserError("the server is read only", command=command.name[:100])
-        self._prepared.bind(command.data(1) or b"", stream)
-        return iter(())
+        if command.name == "CommandStatementUpdate":
+            if command.data(2):
+                raise UserError(_NO_TRANSACTIONS)
+            write = Prepared(command.text(1) or "")
+        elif command.name == "CommandPreparedStatementUpdate":
+            write = self._prepared.get(command.data(1) or b"", caller)
+            if stream:
+                write = replace(write, parameters=stream)
+        else:
+            raise UserError(
+                "the command is not supported",
+                command=command.name[:100],
+                hint="write by INSERT, UPDATE, DELETE and MERGE",
+            )
+        yield update_result(self._run(write, caller, context))
 
     def list_flights(self, request: bytes, context: Any) -> Iterator[bytes]:
         """Nothing: clients of Flight SQL request lists of tables instead."""
@@ -191,11 +234,47 @@ class SqlServer:
         of each later request."""
         return iter(())
 
-    def _planned(self, command: Message, text: bytes) -> tuple[pa.Schema, bytes]:
+    def _token(self, metadata: Any) -> int | None:
+        """The number of the token of a request, a writer's before others; None without one."""
+        given = [
+            text.removeprefix("Bearer ").encode()
+            for name, text in metadata
+            if name.lower() == "authorization"
+            and isinstance(text, str)
+            and text.startswith("Bearer ")
+        ]
+        equal = [
+            [hmac.compare_digest(one, token) for one in given] for token, _ in self._tokens
+        ]  # each is compared, so that the time tells nothing about the tokens
+        found = [number for number, found in enumerate(equal) if True in found]
+        return max(found, default=None)
+
+    def _caller(self, context: Any) -> Caller:
+        token = self._token(context.invocation_metadata())
+        assert token is not None  # the request was let in
+        return Caller(token, self._tokens[token][1], str(context.peer()))
+
+    def _write_of(self, command: Message, caller: Caller) -> Prepared | None:
+        """The write in a command of a query; None for a query, and where nothing is writable."""
+        if self._writes is None or command.name not in _STATEMENTS:
+            return None
+        statement = self._statement(command, caller)
+        return statement if is_write(statement.query) else None
+
+    def _run(self, write: Prepared, caller: Caller, context: Any) -> int:
+        assert self._writes is not None
+        return self._writes.run(
+            caller,
+            write.query,
+            write.parameters,
+            is_cancelled=lambda: not context.is_active(),
+        )
+
+    def _planned(self, command: Message, text: bytes, caller: Caller) -> tuple[pa.Schema, bytes]:
         """The columns of a command's result, and the ticket for its rows."""
         if command.name in _METADATA:
             return _METADATA[command.name](self, command).schema, text
-        statement = self._statement(command)
+        statement = self._statement(command, caller)
         if command.name == "CommandStatementQuery":
             text = message_bytes("TicketStatementQuery", {1: statement.query.encode()})
         return self._schema(statement), text
@@ -204,18 +283,24 @@ class SqlServer:
         metadata = self._queries.schema(statement.query, statement.parameters)
         return pa.ipc.read_schema(pa.py_buffer(stream_message(metadata)))
 
-    def _statement(self, command: Message) -> Prepared:
+    def _statement(self, command: Message, caller: Caller) -> Prepared:
+        if command.name == "CommandStatementQuery" and command.data(2):
+            raise UserError(_NO_TRANSACTIONS)
         if command.name in ("CommandStatementQuery", "TicketStatementQuery"):
             return Prepared(command.text(1) or "")
         if command.name == "CommandPreparedStatementQuery":
-            return self._prepared.get(command.data(1) or b"")
+            return self._prepared.get(command.data(1) or b"", caller)
         raise UserError("the command is not supported", command=command.name[:100])
 
-    def _prepare(self, query: str) -> bytes:
-        count = self._queries.parameter_count(query)
-        schema = pa.schema([]) if count else self._schema(Prepared(query))
+    def _prepare(self, query: str, caller: Caller) -> bytes:
+        schema = pa.schema([])  # of a write none, by which drivers know it
+        if self._writes is not None and is_write(query):
+            count = self._writes.parameter_count(caller, query)
+        else:
+            count = self._queries.parameter_count(query)
+            schema = schema if count else self._schema(Prepared(query))
         expected = pa.schema([pa.field(str(n + 1), pa.string()) for n in range(count)])
-        handle = self._prepared.add(query)
+        handle = self._prepared.add(query, caller)
         return message_bytes(
             "ActionCreatePreparedStatementResult",
             {1: handle, 2: schema.serialize().to_pybytes(), 3: expected.serialize().to_pybytes()},
@@ -239,16 +324,28 @@ _METADATA: Final[Mapping[str, Callable[[SqlServer, Message], pa.Table]]] = {
     ),
     "CommandGetTables": lambda server, command: server._table_rows(command),
     "CommandGetTableTypes": lambda server, command: catalog.table_types(),
-    "CommandGetSqlInfo": lambda server, command: catalog.sql_info(command.numbers(1)),
+    "CommandGetSqlInfo": lambda server, command: catalog.sql_info(
+        command.numbers(1), read_only=server._writes is None
+    ),
+}
+_STATEMENTS: Final = frozenset({"CommandStatementQuery", "CommandPreparedStatementQuery"})
+_NO_TRANSACTIONS: Final = "the server has no transactions: each statement is committed as it ends"
+_REFUSED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("BeginTransaction", "EndTransaction", "BeginSavepoint", "EndSavepoint"), _NO_TRANSACTIONS
+    ),
+    "CreatePreparedSubstraitPlan": "the server runs statements of SQL, no plans",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prepared statement.  parameters: an Arrow stream; None until the client binds them."""
+    """A prepared statement.  parameters: an Arrow stream; None until the client binds them.
+    token: of the client that made it."""
 
     query: str
     parameters: bytes | None = None
+    token: int | None = None
 
     @property
     def size(self) -> int:
@@ -257,31 +354,36 @@ class Prepared:
 
 
 class _PreparedStatements:
-    """The newest prepared statements by handle, up to `_PREPARED_BYTES_MAX`.  Safe for threads."""
+    """The newest prepared statements by handle, up to `_PREPARED_BYTES_MAX`.  Safe for threads.
+
+    A client finds only statements that were made with its token.
+    """
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Prepared] = OrderedDict()
         self._guard = threading.Lock()
         self._size = 0
 
-    def get(self, handle: bytes) -> Prepared:
+    def get(self, handle: bytes, caller: Caller) -> Prepared:
         with self._guard:
             found = self._known.get(handle)
-        if found is None:
+        if found is None or found.token != caller.token:
             raise UserError("unknown prepared statement", hint="prepare it again")
         return found
 
-    def add(self, query: str) -> bytes:
+    def add(self, query: str, caller: Caller) -> bytes:
         handle = secrets.token_bytes(16)
-        self._put(handle, Prepared(query))
+        self._put(handle, Prepared(query, token=caller.token))
         return handle
 
-    def bind(self, handle: bytes, parameters: bytes) -> None:
-        self._put(handle, Prepared(self.get(handle).query, parameters))
+    def bind(self, handle: bytes, parameters: bytes, caller: Caller) -> None:
+        self._put(handle, replace(self.get(handle, caller), parameters=parameters))
 
-    def discard(self, handle: bytes) -> None:
+    def discard(self, handle: bytes, caller: Caller) -> None:
         with self._guard:
-            self._remove(handle)
+            found = self._known.get(handle)
+            if found is not None and found.token == caller.token:
+                self._remove(handle)
 
     def _put(self, handle: bytes, statement: Prepared) -> None:
         with self._guard:
@@ -351,6 +453,8 @@ class _Statuses:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is None or isinstance(error, (GeneratorExit, self._left)):
             return
+        if isinstance(error, DeniedError):
+            self._context.abort(self._codes.PERMISSION_DENIED, public_text(str(error)))
         if isinstance(error, UserError):
             self._context.abort(self._codes.INVALID_ARGUMENT, public_text(str(error)))
         if isinstance(error, PyhudiError):
@@ -372,9 +476,8 @@ def _bind(grpc: Any, server: Any, address: str, tls: Tls | None) -> int:
     return int(port)
 
 
-def _tokens(grpc: Any, tokens: Sequence[str]) -> Any:
+def _tokens(grpc: Any, token_of: Callable[[Any], int | None]) -> Any:
     """Rejects requests without a token, before it reads their messages."""
-    known = [token.encode() for token in tokens]
 
     def refuse(request: Any, context: Any) -> Any:
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "the request has no valid bearer token")
@@ -384,15 +487,8 @@ def _tokens(grpc: Any, tokens: Sequence[str]) -> Any:
 
     class Tokens(grpc.ServerInterceptor):  # type: ignore[misc]
         def intercept_service(self, proceed: Any, details: Any) -> Any:
-            given = [
-                text.removeprefix("Bearer ").encode()
-                for name, text in details.invocation_metadata
-                if name.lower() == "authorization"
-                and isinstance(text, str)
-                and text.startswith("Bearer ")
-            ]
-            valid = [hmac.compare_digest(one, token) for one in given for token in known]
-            return proceed(details) if any(valid) else refusal
+            is_known = token_of(details.invocation_metadata) is not None
+            return proceed(details) if is_known else refusal
 
     return Tokens()
 
@@ -432,9 +528,16 @@ def _parsed(kind: Any, data: bytes) -> Any:
         raise UserError("the message is damaged", message=kind.__name__) from damaged
 
 
-def _check(tokens: Sequence[str], host: str, tls: Tls | None) -> None:
-    if isinstance(tokens, str) or not tokens or min(map(len, tokens)) < _TOKEN_CHARS_MIN:
+def _check(tokens: Sequence[str], writers: Writers | None, host: str, tls: Tls | None) -> None:
+    of_writers = list(writers.tokens.values()) if writers is not None else []
+    every = [*tokens, *of_writers]
+    if isinstance(tokens, str) or not every or min(map(len, every)) < _TOKEN_CHARS_MIN:
         raise UserError("tokens have at least 16 characters", hint="secrets.token_urlsafe()")
+    if len(set(every)) < len(tokens) + len(of_writers):
+        raise UserError(
+            "two clients have one token",
+            hint="give each its own; a token of a reader never writes",
+        )
     try:
         is_local = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from sqlglot import exp
 from pyhudi.api.input_conversion import arrow_table
 from pyhudi.api.table import Table, create_table, open_table
 from pyhudi.duckdb import attach
+from pyhudi.engines.snapshot_parts import is_native
 from pyhudi.errors import PyhudiError, UserError
 from pyhudi.libraries import load_library
 from pyhudi.sql.duckdb_functions import MACROS, for_duckdb
@@ -40,10 +41,15 @@ _open: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class DuckDbEngine:
-    """DuckDB as the engine of queries.  options, storage_options: of tables that are opened."""
+    """DuckDB as the engine of queries.  options, storage_options: of tables that are opened.
+
+    settings: of DuckDB.  reader: as for `pyhudi.duckdb.attach`.
+    """
 
     options: Mapping[str, Any] | None = None
     storage_options: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    reader: str = "auto"
 
     def open(self, path: str) -> Table:
         return open_table(path, options=self.options, storage_options=self.storage_options)
@@ -56,7 +62,7 @@ class DuckDbEngine:
 
     def result(self, query: Bound) -> pa.Table:
         """All rows, in memory."""
-        with _reading(query) as reader:
+        with self._reading(query) as reader:
             return reader.read_all()
 
     def answer(self, rows: pa.Table) -> pa.Table:
@@ -66,12 +72,12 @@ class DuckDbEngine:
 
     def schema(self, query: Bound) -> pa.Schema:
         empty = exp.select("*").from_(exp.Subquery(this=query.tree.copy(), alias="q")).limit(0)
-        with _reading(replace(query, tree=empty)) as reader:
+        with self._reading(replace(query, tree=empty)) as reader:
             return reader.schema
 
     def rows(self, query: Bound, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
         """A stream, which is read once."""
-        opened = _reading(query)
+        opened = self._reading(query)
         reader = opened.__enter__()
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -84,9 +90,58 @@ class DuckDbEngine:
         return pa.RecordBatchReader.from_batches(schema or reader.schema, _typed_errors(batches()))
 
     def explained(self, query: Bound) -> str:
-        with _connected(query) as connection:
+        with self._connected(query) as connection:
             found = _execute(connection, query, "explain ").fetchall()
         return "\n".join(str(row[-1]) for row in found)
+
+    @contextmanager
+    def _reading(self, query: Bound) -> Iterator[pa.RecordBatchReader]:
+        with self._connected(query) as connection:
+            reader = _opened(_execute(connection, query))
+            yield pa.RecordBatchReader.from_batches(reader.schema, _typed_errors(reader))
+
+    @contextmanager
+    def _connected(self, query: Bound) -> Iterator[DuckDBPyConnection]:
+        """A connection with the relations of a query: one that an earlier query of the statement
+        has left idle, or a new one.  After an error, and while its rows are read, it is not
+        reused."""
+        needed = dict(query.relations)
+        fits = (
+            number
+            for number, (known, _) in enumerate(query.idle)
+            if known.keys() >= needed.keys() and all(known[n] is r for n, r in needed.items())
+        )
+        found = next(fits, None)
+        known, connection = (
+            (needed, self._connection(needed)) if found is None else query.idle.pop(found)
+        )
+        is_done = False
+        try:
+            yield connection
+            is_done = True
+        finally:
+            if is_done:
+                query.idle.append((known, connection))
+            else:
+                connection.close()
+
+    def _connection(self, relations: Mapping[str, Relation]) -> DuckDBPyConnection:
+        """A connection with a view for each relation, closed to everything else."""
+        duckdb = load_library("duckdb", extra="duckdb", needed_for="SQL on one machine")
+        connection: DuckDBPyConnection = duckdb.connect(":memory:", config=dict(self.settings))
+        _open.add(connection)
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET python_enable_replacements = false")
+        for macro in MACROS:
+            connection.execute(macro)
+        paths = []
+        for name, relation in relations.items():
+            paths += _create(connection, name, relation, self.reader)
+        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+        connection.execute(f"SET allowed_directories = [{listed}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        return connection
 
 
 @contextmanager
@@ -122,36 +177,6 @@ def ended_by_ctrl_c() -> Iterator[None]:
         if is_ended.is_set():
             raise KeyboardInterrupt from failed
         raise failed
-
-
-@contextmanager
-def _reading(query: Bound) -> Iterator[pa.RecordBatchReader]:
-    with _connected(query) as connection:
-        reader = _opened(_execute(connection, query))
-        yield pa.RecordBatchReader.from_batches(reader.schema, _typed_errors(reader))
-
-
-@contextmanager
-def _connected(query: Bound) -> Iterator[DuckDBPyConnection]:
-    """A connection with the relations of a query: one that an earlier query of the statement has
-    left idle, or a new one.  After an error, and while its rows are read, it is not reused."""
-    needed = dict(query.relations)
-    fits = (
-        number
-        for number, (known, _) in enumerate(query.idle)
-        if known.keys() >= needed.keys() and all(known[n] is r for n, r in needed.items())
-    )
-    found = next(fits, None)
-    known, connection = (needed, _connection(needed)) if found is None else query.idle.pop(found)
-    is_done = False
-    try:
-        yield connection
-        is_done = True
-    finally:
-        if is_done:
-            query.idle.append((known, connection))
-        else:
-            connection.close()
 
 
 def _opened(found: Any) -> Any:
@@ -205,31 +230,12 @@ def _execute(connection: Any, query: Bound, before: str = "") -> Any:
         ) from error
 
 
-def _connection(relations: Mapping[str, Relation]) -> DuckDBPyConnection:
-    """A connection with a view for each relation, closed to everything else."""
-    duckdb = load_library("duckdb", extra="duckdb", needed_for="SQL on one machine")
-    connection: DuckDBPyConnection = duckdb.connect(":memory:")
-    _open.add(connection)
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET python_enable_replacements = false")
-    for macro in MACROS:
-        connection.execute(macro)
-    paths = []
-    for name, relation in relations.items():
-        paths += _create(connection, name, relation)
-    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-    connection.execute(f"SET allowed_directories = [{listed}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
-
-
-def _create(connection: Any, name: str, relation: Relation) -> list[str]:
-    """Create the view of a relation; the folders that it reads."""
+def _create(connection: Any, name: str, relation: Relation, reader: str) -> list[str]:
+    """Create the view of a relation; the folders that DuckDB reads for it."""
     match relation:
         case Snapshot(table, as_of, with_meta):
-            attach(connection, table, name, as_of=as_of, with_meta=with_meta)
-            return [f"{table.path.rstrip('/')}/"]
+            attach(connection, table, name, as_of=as_of, with_meta=with_meta, reader=reader)
+            return [f"{table.path.rstrip('/')}/"] if is_native(reader) else []
         case Changes(table, since, until, cdc):
             found: Any = (
                 table.capture(since, until)

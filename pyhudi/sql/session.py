@@ -114,10 +114,10 @@ def _planner(
 def run(text: str, planner: Planner, parameters: Parameters = None) -> Any:
     """Run one statement of text."""
     parsed = parse(text)
-    return planner.run(parsed.statement, _by_name(parsed, parameters))
+    return planner.run(parsed.statement, by_name(parsed, parameters))
 
 
-def _by_name(parsed: Parsed, given: Parameters) -> dict[str, Any]:
+def by_name(parsed: Parsed, given: Parameters) -> dict[str, Any]:
     """The parameters by name.  Raises UserError for missing and unknown ones."""
     names = parsed.parameters
     if isinstance(given, Mapping):
@@ -149,4 +149,4 @@ def as_plain(value: Any) -> Any:
     return value
 
 
-__all__ = ["Connection", "connect", "run", "script_lines", "sql", "tables_at"]
+__all__ = ["Connection", "by_name", "connect", "run", "script_lines", "sql", "tables_at"]

@@ -89,7 +89,7 @@ SAMPLES: dict[str, tuple[tuple[str, ...], str]] = {
     "savepoint create": ((), "trips --comment release"),
     "savepoint delete": ((), "cow FIRST"),
     "savepoint show": ((), "cow"),
-    "serve": ((), "trips --stop-after 0.1"),
+    "serve": ((), "trips --writable trips --stop-after 0.1"),
     "services run": ((), "trips"),
     "table copy": ((), "trips copied"),
     "table gauges": ((), "trips"),
