@@ -54,7 +54,12 @@ def key_rule(
             hint="open it with key_generator=PythonKeys(...) that makes the same keys and paths",
         )
     if not fields and (functions is None or functions.keys is None):
-        raise UnsupportedTableError("the table's properties do not state its record key columns")
+        raise UnsupportedTableError(
+            "the table has no record key columns, so its rows and columns cannot be changed here",
+            table=config.name,
+            hint="Apache Hudi makes keys of such rows as it writes them; copy the rows into a "
+            "table with a record key, or write by Apache Hudi",
+        )
     partitions = config.partition_fields
     if kind in (KeyGeneratorKind.NON_PARTITION, KeyGeneratorKind.GLOBAL_DELETE) or not with_paths:
         partitions = ()

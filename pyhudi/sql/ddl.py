@@ -101,7 +101,7 @@ def define(statement: Definition, binder: Binder, engine: QueryEngine) -> Any:
         case DropTable(target, if_exists):
             return _drop(target, binder, if_exists=if_exists)
         case Truncate(target, partition):
-            return _truncate(binder.table(target), partition, binder, engine)
+            return _truncate(_changeable(target, binder), partition, binder, engine)
         case CreateIndex() | DropIndex() | RefreshIndex():
             return _index(statement, binder.table(statement.target), engine)
         case RenameTable(target, new):
@@ -116,16 +116,24 @@ def define(statement: Definition, binder: Binder, engine: QueryEngine) -> Any:
             return table.delete_partitions(paths) if paths else _rows(engine, partition=paths)
         case AddColumns(target, columns):
             added = [AddedColumn(c.path, c.type, c.after, c.comments) for c in columns]
-            return alter_columns(binder.table(target), tuple(added))
+            return alter_columns(_changeable(target, binder), tuple(added))
         case ChangeColumn(target, path, kind, comment):
-            return alter_columns(binder.table(target), (ChangedColumn(path, kind, comment),))
+            change = ChangedColumn(path, kind, comment)
+            return alter_columns(_changeable(target, binder), (change,))
         case MoveColumns(target, paths, name, if_exists):
-            table = binder.table(target)
+            table = _changeable(target, binder)
             known = {column.lower() for column in without_meta(table.schema).names}
             moved = [p for p in paths if not if_exists or p[0].lower() in known]
             if not moved:
                 return _rows(engine, column=())
             return alter_columns(table, tuple(MovedColumn(path, name) for path in moved))
+
+
+def _changeable(target: Name, binder: Binder) -> Table:
+    """The table.  Raises the error of one without record keys before anything begins."""
+    table = binder.table(target)
+    table.key_rule()
+    return table
 
 
 # ---- CREATE TABLE -------------------------------------------------------------------------------

@@ -117,6 +117,7 @@ class Planner:
         return self.engine.answer(pa.table({"plan": plan.splitlines()}))
 
     def _write(self, statement: Write, binder: Binder, *, dry_run: bool) -> Any:
+        binder.table(statement.target).key_rule()  # its errors are raised before anything begins
         match statement:
             case Insert():
                 return self._insert(statement, binder, dry_run=dry_run)
