@@ -6,6 +6,7 @@
 #                 tests/evidence.json has what the last run of each gave; SHOW=1 prints it
 # make bench      the benches at full size; those of `make figures` go to bench/RESULTS.md
 # make figures    the figures of bench/RESULTS.md in one run of 20 minutes (MINUTES=20)
+# make example-dbt  the project of dbt in examples/dbt, with dbt in build/dbt
 # make docs       the documentation site, in build/site; dead links and missing names fail
 # make wheel      the wheel, in dist/
 # make clean      remove what was built
@@ -61,7 +62,7 @@ help:
 # Tests and benches start hundreds of processes; without stored bytecode each compiles the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build demo test test-interop test-spark test-plain check check-types-and-benches long bench figures docs wheel clean $(LONG)
+.PHONY: help build demo test test-interop test-spark test-plain check check-types-and-benches long bench figures example-dbt docs wheel clean $(LONG)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -133,6 +134,12 @@ long: build
 
 bench: build
 	$(BIN)/python -m bench
+
+# In a separate environment: releases of dbt from 1.11 on fetch a parser while they are installed.
+example-dbt: build
+	$(PYTHON) -m venv build/dbt
+	build/dbt/bin/pip install -q '.[duckdb]' 'dbt-core>=1.9,<1.11' 'dbt-duckdb>=1.9'
+	build/dbt/bin/python examples/dbt/check.py
 
 figures: build
 	$(BIN)/python -m bench.figures --minutes $${MINUTES:-20}
