@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import pyhudi
 from pyhudi.cli.help import CommandWithHelp
-from pyhudi.cli.output import show
+from pyhudi.cli.output import row_values, show
 from pyhudi.cli.progress import ProgressEngine
 from pyhudi.cli.values import Settings, properties_file, setting
 from pyhudi.errors import PyhudiError, UserError, WriteConflictError
@@ -275,7 +275,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, pa.Table):
-        return value.to_pylist()
+        return row_values(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, list):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +27,7 @@ from pyhudi.errors import (
     UserError,
     WriteConflictError,
 )
+from pyhudi.formats.nan_statistics import has_floats
 
 _WIDE: Final = 1 << 14  # columns of output that is not a terminal: lines are never wrapped
 
@@ -109,6 +111,21 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(
         finite(value), default=plain, ensure_ascii=False, indent=indent, allow_nan=False
     )
+
+
+def row_values(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows for `json_text`.  Floating values that JSON does not have become the texts "NaN",
+    "Infinity" and "-Infinity", as Spark writes them and `pyhudi write` reads them."""
+    values: list[dict[str, Any]] = rows.to_pylist()
+    return _named(values) if has_floats(pa.struct(rows.schema)) else values
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _named(item) for name, item in value.items()}
+    return [*map(_named, value)] if isinstance(value, list | tuple) else value
 
 
 def finite(value: Any) -> Any:

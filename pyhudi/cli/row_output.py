@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyhudi.cli.output import json_text
+from pyhudi.cli.output import json_text, row_values
 from pyhudi.errors import UserError
 from pyhudi.formats.nan_statistics import has_floats
 from pyhudi.read.scan import Scan
@@ -89,7 +89,7 @@ def _writer(form: str, sink: BinaryIO, schema: pa.Schema, stack: ExitStack) -> _
         import pyarrow.csv as pc
 
         writer: Any = stack.enter_context(pc.CSVWriter(sink, schema))
-        return lambda batch: writer.write_batch(batch)
+        return lambda batch: writer.write_batch(_readable(batch, form))
     if form == "parquet":
         import pyarrow.parquet as pq
 
@@ -101,4 +101,22 @@ def _writer(form: str, sink: BinaryIO, schema: pa.Schema, stack: ExitStack) -> _
 
 
 def _json_lines(batch: pa.RecordBatch) -> bytes:
-    return "".join(f"{json_text(row)}\n" for row in batch.to_pylist()).encode()
+    rows = row_values(_readable(batch, "json"))
+    return "".join(f"{json_text(row)}\n" for row in rows).encode()
+
+
+def _readable(batch: pa.RecordBatch, form: str) -> pa.RecordBatch:
+    """The batch.  Raises UserError for bytes that are no UTF-8: a reader of the text would get
+    other bytes."""
+    for field in batch.schema:
+        if not (pt.is_binary(field.type) or pt.is_large_binary(field.type)):
+            continue
+        try:
+            batch.column(field.name).cast(pa.large_string())
+        except pa.ArrowInvalid:
+            raise UserError(
+                f"bytes that are no UTF-8 have no form in {form}",
+                column=field.name,
+                hint="use --format parquet, or select --columns",
+            ) from None
+    return batch

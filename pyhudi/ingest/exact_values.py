@@ -14,7 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.ingest.message_formats.json_values import decimals, times_of_day, timestamps
+from pyhudi.ingest.message_formats.json_values import (
+    clock_times,
+    decimals,
+    times_of_day,
+    timestamps,
+)
 
 _INFINITE: Final = r"(?i)^[+-]?inf(inity)?$"
 _BASE: Final = r"[xX]"
@@ -48,6 +53,8 @@ def of_text(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
     """Raises ArrowInvalid for a text that is not a value of the type."""
     if pt.is_timestamp(kind):
         return lambda texts: timestamps(texts, kind)
+    if pt.is_time(kind):
+        return lambda texts: clock_times(texts, kind)
     if pt.is_decimal(kind):
         return lambda texts: decimals(texts, kind)
     if pt.is_floating(kind):

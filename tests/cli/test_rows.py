@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,53 @@ def test_records_are_deleted_by_key_condition_or_partition(path: Path) -> None:
     pyhudi.open_table(path).insert(ROWS)
     answer("delete", path, "--partition", "x", "--yes")
     assert [row["id"] for row in stored(path)] == ["b"]
+
+
+EVERY_TYPE = pa.table({
+    "id": ["a", "b", "c", "d"],
+    "f": pa.array([float("nan"), float("inf"), -0.0, None], pa.float32()),
+    "d": pa.array([float("-inf"), float("nan"), 5e-324, None], pa.float64()),
+    "s": ["", "a,\"b\"\n", "nan", None],
+    "i": pa.array([-(2**63), 2**53 + 1, 0, None], pa.int64()),
+    "dec": pa.array([Decimal("-0.0000000001"), Decimal(10**27), Decimal("1.5"), None],
+                    pa.decimal128(38, 10)),
+    "bool": [True, False, True, None],
+    "bytes": pa.array([b"", b"x", "\u00e9".encode(), None], pa.binary()),
+    "day": pa.array([-719162, -1, 2932896, None], pa.date32()),
+    "time": pa.array([0, 86399999999, 43200000000, None], pa.time64("us")),
+    "milli": pa.array([-1, 0, 1709208000001, None], pa.timestamp("ms", "UTC")),
+    "micro": pa.array([-1, 0, 1709208000000001, None], pa.timestamp("us", "UTC")),
+    "local": pa.array([-1, 0, 1709208000000001, None], pa.timestamp("us")),
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_written_rows_of_every_type_are_read_as_the_same_values(form: str, tmp_path: Path) -> None:
+    tables = [tmp_path / "stored", tmp_path / "copied"]
+    for table in tables:
+        pyhudi.create_table(table, EVERY_TYPE.schema, record_key="id")
+    pyhudi.open_table(tables[0]).upsert(EVERY_TYPE)
+    file = tmp_path / f"rows.{form}"
+    for words in (("show", tables[0], "--format", form, "-o", file), ("write", tables[1], file)):
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+    copied = pyhudi.open_table(tables[1]).scan(with_meta=False).to_arrow().sort_by("id")
+    assert repr(copied.to_pylist()) == repr(EVERY_TYPE.to_pylist())
+
+
+def test_rows_in_json_name_numbers_that_json_does_not_have(tmp_path: Path) -> None:
+    pyhudi.create_table(tmp_path / "t", EVERY_TYPE.schema, record_key="id").upsert(EVERY_TYPE)
+    shown = answer("show", tmp_path / "t", "--columns", "id", "--columns", "d")
+    assert isinstance(shown, list)
+    found = {row["id"]: row["d"] for row in shown}
+    assert found == {"a": "-Infinity", "b": "NaN", "c": 5e-324, "d": None}
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_bytes_that_are_no_text_are_not_written_as_text(form: str, tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a"], "x": pa.array([b"\xff\xfe"])})
+    pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id").upsert(rows)
+    done = run("show", tmp_path / "t", "--format", form, "-o", tmp_path / f"rows.{form}")
+    assert done.returncode == 2
+    assert "column=x" in done.stderr.replace("\n", "")
+    assert not (tmp_path / f"rows.{form}").exists()

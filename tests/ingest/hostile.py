@@ -223,6 +223,8 @@ def _fitted(value: Any, kind: pa.DataType) -> Any:
         return value
     if pa.types.is_int64(kind) and is_whole and -(1 << 63) <= int(value) < 1 << 63:
         return int(value)
+    if pa.types.is_floating(kind) and value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
     if pa.types.is_floating(kind) and is_number:
         with np.errstate(over="ignore"):
             found = float(np.float32(float(value))) if kind == pa.float32() else float(value)

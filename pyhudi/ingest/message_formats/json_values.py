@@ -25,6 +25,8 @@ _EXACT: Final = 1 << 53
 """Integers up to this are numbers of float64."""
 _NUMBERS: Final = (native.INTEGER, native.NUMBER)
 _TEXTS: Final = (native.TEXT, native.ESCAPED)
+_NOT_FINITE: Final = "^(NaN|-?Infinity)$"
+"""As Jackson and Spark write them."""
 _DAY_LENGTH: Final = len("2024-01-02")
 _ZONE: Final = r"(Z|[+-]\d\d(:?\d\d)?)$"
 
@@ -308,7 +310,7 @@ def _accepted(kind: pa.DataType) -> list[int]:
     if pt.is_integer(kind):
         return [native.INTEGER]
     if pt.is_floating(kind):
-        return list(_NUMBERS)
+        return [*_NUMBERS, *_TEXTS]
     if pt.is_temporal(kind):
         return [native.INTEGER, *_TEXTS]
     if pt.is_decimal(kind):
@@ -352,10 +354,12 @@ def _of_number(kind: pa.DataType) -> Convert:
 
 
 def _of_text(kind: pa.DataType) -> Convert:
+    if pt.is_floating(kind):
+        return lambda texts: _not_finite(texts, kind)
     if pt.is_timestamp(kind):
         return lambda texts: timestamps(texts, kind)
     if pt.is_time(kind):
-        return lambda texts: _clock_times(texts, kind)
+        return lambda texts: clock_times(texts, kind)
     if pt.is_decimal(kind):
         return lambda texts: decimals(texts, kind)
     return lambda texts: texts.cast(pa.string()).cast(kind)
@@ -382,9 +386,18 @@ def floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     return narrow
 
 
+def _not_finite(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The floating values that JSON has no numbers for.  Raises ArrowInvalid for other texts."""
+    if not pc.all(pc.match_substring_regex(texts, _NOT_FINITE), min_count=0).as_py():
+        raise pa.ArrowInvalid("text for a number")
+    return texts.cast(pa.string()).cast(pa.float64()).cast(kind)
+
+
 def timestamps(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Times of text; without a zone, in UTC.  Raises ArrowInvalid."""
     texts = texts.cast(pa.string())
+    if kind.unit == "ms":  # Arrow rejects zeros beyond the unit
+        return timestamps(texts, pa.timestamp("us", kind.tz)).cast(kind)
     if kind.tz is None:
         return texts.cast(kind)
     is_day = pc.equal(pc.utf8_length(texts), _DAY_LENGTH)
@@ -393,7 +406,8 @@ def timestamps(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.if_else(has_zone, texts, pc.binary_join_element_wise(texts, "Z", "")).cast(kind)
 
 
-def _clock_times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def clock_times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times of a day of text.  Raises ArrowInvalid."""
     moment = pc.binary_join_element_wise("1970-01-01 ", texts.cast(pa.string()), "")
     return moment.cast(pa.timestamp(kind.unit)).cast(kind)
 
