@@ -19,22 +19,22 @@ from sqlglot import exp
 
 from pyhudi.errors import UserError
 from pyhudi.near_names import near_names
+from pyhudi.sql.duckdb_casts import CAST_MACROS, parsed
 from pyhudi.sql.statements import Tree
 
 SAME: Final = frozenset({
-    "Abs", "Sqrt", "Exp", "Pow", "Greatest", "Least", "Coalesce", "Nvl2", "Nullif", "If",
-    "Case", "Upper", "Lower", "Length", "Trim", "Pad", "Repeat", "Reverse", "Replace",
-    "Translate", "Ascii", "StartsWith", "EndsWith", "Contains", "RegexpSplit", "RegexpExtract",
-    "RegexpLike", "MD5", "SHA", "SHA2", "Hex", "Levenshtein", "Space", "Year", "Month", "Day",
-    "DayOfMonth", "DayOfYear", "WeekOfYear", "Quarter", "Hour", "Minute", "Second", "DateDiff",
-    "LastDay", "TimestampTrunc", "CurrentDate", "CurrentTimestamp", "UnixDate", "Count",
-    "CountIf", "Avg", "Min", "Max", "First", "Last", "AnyValue", "ArrayAgg", "ArrayUniqueAgg",
-    "Stddev", "StddevSamp", "StddevPop", "Variance", "VariancePop", "Corr", "CovarPop",
-    "CovarSamp", "Median", "LogicalAnd", "LogicalOr", "ArgMax", "ArgMin", "ApproxDistinct",
-    "Sum", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile", "FirstValue", "LastValue",
-    "PercentRank", "CumeDist", "NthValue", "Array", "ArrayMax", "ArrayMin", "Explode",
-    "Transform", "ArrayFilter", "Struct", "VarMap", "MapKeys", "Bracket", "ArraySize",
-    "ArraySort", "Initcap", "TimeStrToTime", "And", "Or", "Not", "Round", "Between",
+    "Abs", "Sqrt", "Exp", "Pow", "Greatest", "Least", "Coalesce", "Nvl2", "Nullif", "If", "Case",
+    "Upper", "Lower", "Length", "Trim", "Pad", "Repeat", "Reverse", "Replace", "Translate",
+    "Ascii", "StartsWith", "EndsWith", "Contains", "RegexpLike", "MD5", "SHA", "SHA2", "Hex",
+    "Levenshtein", "Space", "Year", "Month", "Day", "DayOfMonth", "DayOfYear", "WeekOfYear",
+    "Quarter", "Hour", "Minute", "Second", "DateDiff", "LastDay", "TimestampTrunc", "CurrentDate",
+    "CurrentTimestamp", "UnixDate", "Count", "CountIf", "Avg", "Min", "Max", "First", "Last",
+    "AnyValue", "ArrayAgg", "ArrayUniqueAgg", "Stddev", "StddevSamp", "StddevPop", "Variance",
+    "VariancePop", "Corr", "CovarPop", "CovarSamp", "Median", "LogicalAnd", "LogicalOr", "ArgMax",
+    "ArgMin", "ApproxDistinct", "Sum", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile",
+    "FirstValue", "LastValue", "PercentRank", "CumeDist", "NthValue", "Array", "ArrayMax",
+    "ArrayMin", "Explode", "Transform", "ArrayFilter", "Struct", "VarMap", "MapKeys", "Bracket",
+    "ArraySize", "ArraySort", "Initcap", "TimeStrToTime", "And", "Or", "Not", "Round", "Between",
 })  # fmt: skip
 """Nodes of sqlglot whose text for DuckDB gives Spark's result."""
 _INTEGERS: Final = (
@@ -43,11 +43,13 @@ _INTEGERS: Final = (
 )  # fmt: skip
 WHOLE: Final = "__pyhudi_whole"
 TEXT: Final = "__pyhudi_text"
+DIGITS: Final = "__pyhudi_digits"
 _UNWRITTEN: Final = """typeof(x) in ('DOUBLE', 'FLOAT') and x is not null
           and not (try_cast(x as double) = 0
             or abs(try_cast(x as double)) between 0.001 and 9999999)"""
 """Whether Spark writes a number in another form than DuckDB."""
 MACROS: Final = (
+    *CAST_MACROS,
     f"""
     create macro {WHOLE}(x) as case
       when typeof(x) in ('DOUBLE', 'FLOAT')
@@ -87,6 +89,7 @@ MACROS: Final = (
           || cast(x as varchar))
       else x end
     """,
+    f"create macro {DIGITS}(x varchar) as replace(x, '_', '?'), (x) as x",
     """
     create macro __pyhudi_words(x varchar[], separator) as
       case when list_aggregate(x, 'count') > 0 then list_reduce(
@@ -110,6 +113,10 @@ MACROS: Final = (
       when start < 1 then strpos(s, part) * 0
       when strpos(substring(s, start), part) = 0 then 0
       else strpos(substring(s, start), part) + start - 1 end
+    """,
+    """
+    create macro __pyhudi_split(s, p) as
+      if(s = '' and p is not null, [''], str_split_regex(s, p))
     """,
     "create macro __pyhudi_chr(n) as if(n < 0, '', chr(cast(n % 256 as integer)))",
     """
@@ -166,12 +173,19 @@ def _call(name: str, *arguments: Tree) -> Tree:
 
 def _cast(node: Tree) -> Tree:
     to = node.args["to"]
+    if node.this.is_string and _ISO.fullmatch(node.this.name):
+        return node.copy()  # a constant, which filters of files need as it is
+    found = parsed(node.this, to, strict=not isinstance(node, exp.TryCast))
+    if found is not None:
+        return found
     strict = "" if isinstance(node, exp.TryCast) else "_strict"
     if to.this in _INTEGERS:
         whole = _call(f"{WHOLE}{strict}", node.this.copy())
         return type(node)(this=whole, to=to.copy())
     if to.this in (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR) and not node.this.is_string:
         return _call(TEXT, node.this.copy())
+    if to.this is exp.DataType.Type.DECIMAL:
+        return type(node)(this=_call(DIGITS, node.this.copy()), to=to.copy())
     return node.copy()
 
 
@@ -252,6 +266,36 @@ def _group(match: re.Match[str]) -> str:
     return "\\\\" if text[1] == "\\" else text[1]
 
 
+def _matched(node: Tree) -> Tree:
+    """A group of a match: the first where none is given; DuckDB has no error for a missing one."""
+    pattern, group = node.expression, node.args.get("group")
+    if isinstance(pattern, exp.Literal) and isinstance(group, exp.Literal):
+        groups = _groups_of(pattern.name)
+        if groups is not None and int(group.name) > groups:
+            raise UserError(
+                "the pattern of regexp_extract has no such group",
+                pattern=pattern.name,
+                group=group.name,
+                groups=groups,
+                hint="the group is 1 where none is given; 0 is the whole match",
+            )
+    return node
+
+
+def _split(node: Tree) -> Tree:
+    if node.args.get("limit") is not None:
+        raise UserError("split has no limit on one machine", given=str(node))
+    return _macro("split")(node)
+
+
+def _groups_of(pattern: str) -> int | None:
+    """The groups of a pattern; None for one that only DuckDB can parse."""
+    try:
+        return re.compile(pattern).groups
+    except re.error:
+        return None
+
+
 def _extracted(node: Tree) -> Tree:
     """Parts of a time: days of the week are counted from 1, seconds have a fraction."""
     name, of = node.this.name.upper(), node.expression
@@ -327,7 +371,7 @@ def _plus_one(node: Tree) -> Tree:
 
 
 def _as_date(node: Tree) -> Tree:
-    return exp.Cast(this=node.copy(), to=exp.DataType.build("date"))
+    return _cast(exp.Cast(this=node.copy(), to=exp.DataType.build("date")))
 
 
 def _weekday(node: Tree) -> Tree:
@@ -368,6 +412,7 @@ def _to_bigint(node: Tree) -> Tree:
     return _cast(exp.Cast(this=value.copy(), to=exp.DataType.build("bigint")))
 
 
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?)?|epoch")
 _CODES: Final = ("%Y", "%mstrict", "%dstrict", "%Hstrict", "%Mstrict", "%Sstrict")
 _UNITS: Final = {
     "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month",
@@ -384,6 +429,7 @@ CHANGED: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "Sign": _macro("sign"), "Ln": _macro("ln"), "Log": _macro("log"), "Mod": _macro("remainder"),
     "Left": _macro("left"), "Right": _macro("right"), "StrPosition": _located, "Chr": _character,
     "Concat": _joined, "ConcatWs": _joined, "DPipe": _joined, "RegexpReplace": _replaced,
+    "RegexpExtract": _matched, "RegexpSplit": _split,
     "Extract": _extracted, "AddMonths": _as_date, "Add": _moved, "Sub": _moved,
     "ArrayContains": _macro("contains"), "GenerateSeries": _series,
 }  # fmt: skip
