@@ -126,7 +126,14 @@ def define(statement: Definition, binder: Binder, engine: QueryEngine) -> Any:
             moved = [p for p in paths if not if_exists or p[0].lower() in known]
             if not moved:
                 return _rows(engine, column=())
-            return alter_columns(table, tuple(MovedColumn(path, name) for path in moved))
+            report = alter_columns(table, tuple(MovedColumn(path, name) for path in moved))
+            notes = _OLDER_FILES if table._options.catalog.inline else f"{_ENTRIES}; {_OLDER_FILES}"
+            return replace(report, notes=(*report.notes, notes))
+
+
+_ENTRIES: Final = "entries in catalogs have the former columns until table.sync()"
+_OLDER_FILES: Final = "readers by names of columns find nulls in files older than this commit"
+"""What a rename or drop leaves to others."""
 
 
 def _changeable(target: Name, binder: Binder) -> Table:

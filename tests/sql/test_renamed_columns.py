@@ -45,6 +45,8 @@ def test_rows_of_older_files_keep_their_values_through_writes_and_services(
     lake = lake_of(tmp_path, version=version, kind=kind)
     report = lake.sql("alter table t rename column A to aa")
     assert report.operation == "alter_schema" and report.files == 0
+    notes = " ".join(report.notes)
+    assert "former columns until table.sync()" in notes and "find nulls" in notes
     lake.sql("alter table t drop column b")
     assert names(tmp_path) == ["id", "aa", "s", "ts", "city"]
     lake.sql("update t set aa = 21 where id = 2")
@@ -315,3 +317,25 @@ def test_a_write_that_adds_a_dropped_name_again_adds_an_empty_column(
     assert rows(lake, "select id, b from t order by id") == [(1, "x"), (2, None), (3, None)]
     table_in(tmp_path).cluster()
     assert rows(lake, "select id, b from t order by id") == [(1, "x"), (2, None), (3, None)]
+
+
+def test_a_statement_planned_before_a_rename_is_refused_after_it(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    planned = table_in(tmp_path).frozen()
+    lake.sql("alter table t rename column a to aa")
+    count = len(table_in(tmp_path).timeline)
+    for text in (
+        "update t set a = 5 where id = 1",
+        "update t set b = a where id = 1",
+        "delete from t where a = 10",
+        "insert into t (id, a, ts, city) values (9, 9, 9, 'sf')",
+        "merge into t using (select 1 as id, 5 as a, 9 as ts, 'sf' as city) s on t.id = s.id "
+        "when matched and t.a = 10 then delete",
+        "merge into t using (select 5 as k) s on t.a = s.k * 2 when matched then delete",
+        "alter table t rename column a to z",
+        "alter table t drop column a",
+    ):
+        with pytest.raises(pyhudi.UserError):
+            pyhudi.sql(text, tables={"t": planned})
+    assert len(table_in(tmp_path).timeline) == count
+    assert rows(lake, "select id, aa, b from t order by id")[0] == (1, 10, 100)
