@@ -32,6 +32,7 @@ SMALL: dict[str, list[str]] = {
     "many_writers": ["--smoke"],
     "many_commits": ["--smoke"],
     "many_partitions": ["--smoke"],
+    "file_statistics": ["--smoke"],
     "shapes": ["--smoke"],
     "empty_touch": ["--smoke"],
     "file_sizing": ["--smoke"],

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from pyhudi.metadata.elastic.reader import hashes_of
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import ROOT
 from pyhudi.metadata.expression_index.changes import expression_changes
+from pyhudi.metadata.file_entries import ComputedEntries
 from pyhudi.metadata.file_stats.changes import FileChanges, index_changes
 from pyhudi.metadata.file_writers import create_group, tombstone_block, value_blocks, write_log
 from pyhudi.metadata.payloads import (
@@ -293,18 +295,20 @@ class MetadataCommit:
         secondary_stats: Iterable[WriteStat] = (),
         deleted: Mapping[str, Iterable[str]] | None = None,
         dropped_partitions: Iterable[str] = (),
+        computed: ComputedEntries = MappingProxyType({}),
     ) -> None:
         """Write the records of `files` and complete the delta commit.
 
         stats: files written by the data instant, which must be readable.  index_stats: results of
         `write_bucket`, for each bucket the one of the successful attempt.  secondary_stats: logs of
         secondary indexes.  deleted: names of deleted data files per partition (cleaning).
-        dropped_partitions: those that no longer exist.
+        dropped_partitions: those that no longer exist.  computed: entries of the written files that
+        their tasks have returned; the others are computed.
         """
         stats = tuple(stats)
         gone = {partition: tuple(names) for partition, names in (deleted or {}).items()}
         dropped = tuple(dropped_partitions)
-        changed = FileChanges(self._inflight.time, stats, gone, dropped)
+        changed = FileChanges(self._inflight.time, stats, gone, dropped, computed)
         of_files = {
             **index_changes(self._table, changed, self._engine),
             **expression_changes(self._table, changed, self._engine),

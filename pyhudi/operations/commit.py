@@ -306,7 +306,7 @@ class _Write:
             return changed
         state = ending.state
         follow_schema(state.fs, state.config, self.fitted.table, self.fitted.added)
-        metadata.finish(files.stats, index, secondary_stats=changed)
+        metadata.finish(files.stats, index, secondary_stats=changed, computed=files.computed)
         for store, written in zip(context.index.stores, files.stores, strict=True):
             lost = store.publish(written)
             if lost is not None:

@@ -10,6 +10,7 @@ from pyhudi.errors import Overtaken
 from pyhudi.formats.avro_schema import with_meta_fields
 from pyhudi.index.external_index import Changes
 from pyhudi.metadata.delta_commit import BucketTarget
+from pyhudi.metadata.file_entries import ComputedEntries, IndexOfFiles, indexes_of_files
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.options import BaseFileOptions, MarkerForm
 from pyhudi.read.file_slice import SliceSpec
@@ -51,15 +52,25 @@ _FILES_TOGETHER: Final = 4  # a task, on average
 @dataclass(frozen=True)
 class WrittenFiles:
     """Data and index files written by the tasks of a write.  stores: what each external index has
-    staged for `publish`, in index order."""
+    staged for `publish`, in index order.  indexes: those in which data files have entries."""
 
     data: tuple[Written, ...]
     index: tuple[WriteStat, ...]
     stores: tuple[Any, ...] = ()
+    indexes: tuple[IndexOfFiles, ...] = ()
 
     @property
     def stats(self) -> tuple[WriteStat, ...]:
         return tuple(w.stat for w in self.data if w.stat is not None)
+
+    @property
+    def computed(self) -> ComputedEntries:
+        """The entries of the data files in `indexes`."""
+        written = [(w.stat.path, w.entries) for w in self.data if w.stat and w.entries]
+        return {
+            index: {path: entries[n] for path, entries in written}
+            for n, index in enumerate(self.indexes)
+        }
 
 
 class IndexTargets(PartitionTargets, Protocol):
@@ -76,8 +87,9 @@ def write_files(
     Overtaken if the instant was rolled back in the meantime.
     """
     router = Router.of(planned.parts, planned.buckets, planned.assignment.routes, planned.lost)
+    indexes = indexes_of_files(context.state.fs, context.state.config)
     tasks: list[WriteTask | EntryTask | EndTask | ChangeTask | SpillEntries] = [
-        *_write_tasks(context, planned, instant, router)
+        *_write_tasks(context, planned, instant, router, indexes)
     ]
     groups = tuple(target.group for target in planned.assignment.targets)
     tasks += _entry_tasks(context, planned, instant, metadata.bucket_targets(), groups)
@@ -108,7 +120,7 @@ def write_files(
         tables = [c.table for c in changed if c.index == store.kind.value]
         changes = Changes(tables, groups)
         stores.append(store.write(changes, instant.time, context.engine))
-    return WrittenFiles(tuple(data), tuple(index), tuple(stores))
+    return WrittenFiles(tuple(data), tuple(index), tuple(stores), indexes)
 
 
 def _entry_tasks(
@@ -137,9 +149,13 @@ def _entry_tasks(
 
 
 def _write_tasks(
-    context: WriteContext, planned: PlannedWrite, instant: Instant, router: Router
+    context: WriteContext,
+    planned: PlannedWrite,
+    instant: Instant,
+    router: Router,
+    indexes: tuple[IndexOfFiles, ...],
 ) -> list[WriteTask]:
-    plan = _file_plan(context, planned, instant)
+    plan = replace(_file_plan(context, planned, instant), indexes=indexes)
     if plan.marks_together:
         announce_type(plan.fs, plan.instant)
     return [

@@ -22,6 +22,7 @@ from pyhudi.engine import Engine, in_process
 from pyhudi.metadata.definitions import StatsDefinition
 from pyhudi.metadata.expression_index.definition import ExpressionIndex, maintained_expressions
 from pyhudi.metadata.expression_index.entries import IndexedExpression, index_expression
+from pyhudi.metadata.file_entries import ComputedEntries
 from pyhudi.metadata.file_stats.changes import (
     FEW_FILES,
     FileChanges,
@@ -51,9 +52,9 @@ def expression_changes(
 ) -> dict[MetadataPartition, RecordChanges]:
     """The records of each expression index.
 
-    Cost: the indexed column of each new base file and every new log in full; a look-up of each file
-    in the partitions with new files.  Raises UnsupportedTableError for an index that cannot be
-    maintained.
+    Cost: of files that are not `computed`, the indexed column of each new base file and every new
+    log in full; a look-up of each file in the partitions with new files.  Raises
+    UnsupportedTableError for an index that cannot be maintained.
     """
     indexes = maintained_expressions(table.data_fs, table.config)
     if not indexes:
@@ -62,7 +63,7 @@ def expression_changes(
     newest = newest_files(table, changes) if any(index.is_ranged for index in indexes) else []
     result = {}
     for index in indexes:
-        found = _indexed(table, index, stats, engine)
+        found = _indexed(table, index, stats, engine, changes.computed)
         if index.is_ranged:
             result[index.partition] = _ranges(table, index, changes, found, newest, engine)
         else:
@@ -72,11 +73,18 @@ def expression_changes(
 
 
 def _indexed(
-    table: MetadataTable, index: ExpressionIndex, stats: Iterable[WriteStat], engine: Engine
+    table: MetadataTable,
+    index: ExpressionIndex,
+    stats: Iterable[WriteStat],
+    engine: Engine,
+    computed: ComputedEntries,
 ) -> list[FileIndex]:
-    tasks = [IndexedExpression(table.data_fs, stat, index) for stat in stats]
+    known = computed.get(index, {})
+    stats = tuple(stats)
+    tasks = [IndexedExpression(table.data_fs, s, index) for s in stats if s.path not in known]
     engine = in_process(engine, is_small=len(tasks) <= FEW_FILES)
-    return engine.run(index_expression, tasks, label="expression-index") if tasks else []
+    found = engine.run(index_expression, tasks, label="expression-index") if tasks else []
+    return [*(known[stat.path] for stat in stats if stat.path in known), *found]
 
 
 def _ranges(
@@ -92,7 +100,7 @@ def _ranges(
     stored = entries_of_files(table, older, [index.column], index.partition)
     known = as_flags(stored[index.column].is_valid()) if older else []
     unknown = [file for file, is_known in zip(older, known, strict=True) if not is_known]
-    missing = _indexed(table, index, [plain_stat(*file) for file in unknown], engine)
+    missing = _indexed(table, index, [plain_stat(*file) for file in unknown], engine, {})
     partitions = sorted({partition for partition, _ in newest})
     return ranges_of_files(
         index,

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -77,7 +78,7 @@ class Expression:
 
     def result_type(self, kind: pa.DataType) -> pa.DataType:
         """The type of the function's values for a column of a type that it accepts."""
-        return self.values(pa.array([], _plain(kind))).type
+        return _result_type(self, _plain(kind))
 
     @property
     def own_type(self) -> pa.DataType:
@@ -99,6 +100,11 @@ class Expression:
             **facts,
             hint="drop the index with table.index.drop(), or write with Apache Hudi",
         )
+
+
+@lru_cache(maxsize=256)
+def _result_type(expression: Expression, kind: pa.DataType) -> pa.DataType:
+    return expression.values(pa.array([], kind)).type
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

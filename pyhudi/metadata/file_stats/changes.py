@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from pyhudi._native.hashing import hash_id
 from pyhudi.engine import Engine, in_process
 from pyhudi.filenames import join, parse_data_file
-from pyhudi.metadata.definitions import StatsDefinition, stats_definition
+from pyhudi.metadata.definitions import StatsDefinition
+from pyhudi.metadata.file_entries import ComputedEntries, footer_index
 from pyhudi.metadata.file_stats.collect import newest_entries
 from pyhudi.metadata.file_stats.entries import encoded, file_entries
 from pyhudi.metadata.file_stats.partition_ranges import (
@@ -74,12 +75,13 @@ class RecordChanges:
 @dataclass(frozen=True, slots=True)
 class FileChanges:
     """What a commit did to data files.  deleted: names by partition.  dropped: partitions that no
-    longer exist."""
+    longer exist.  computed: entries of new files that the tasks of the write have returned."""
 
     time: InstantTime
     stats: Sequence[WriteStat]
     deleted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     dropped: Sequence[str] = ()
+    computed: ComputedEntries = field(default_factory=dict)
 
 
 def index_changes(
@@ -87,17 +89,16 @@ def index_changes(
 ) -> dict[MetadataPartition, RecordChanges]:
     """The records of each listed partition of file statistics.
 
-    Cost: the footer of each new base file and every new log in full; with `partition_stats` a
-    look-up of each file and column in the partitions with new files.
+    Cost: of files that are not `computed`, the footer of each new base file and every new log in
+    full; with `partition_stats` a look-up of each file and column in the partitions with new files.
     """
-    listed = table.partitions_listed
+    listed, config = table.partitions_listed, table.config
     with_ranges, with_blooms = COLUMN_STATS.path in listed, BLOOM_FILTERS.path in listed
-    if not with_ranges and not with_blooms:
+    definition = footer_index(table.data_fs, config)
+    if definition is None:
         return {}
-    config = table.config
-    definition = stats_definition(table.data_fs, config) if with_ranges else StatsDefinition(0)
     files = [s for s in changes.stats if s.path and (with_ranges or s.log_version is None)]
-    found = _indexed(table, files, definition, engine)
+    found = _indexed(table, files, definition, engine, changes.computed)
     result: dict[MetadataPartition, RecordChanges] = {}
     if with_ranges:
         missing: list[FileIndex] = []
@@ -113,13 +114,23 @@ def index_changes(
 
 
 def _indexed(
-    table: MetadataTable, stats: Iterable[WriteStat], definition: StatsDefinition, engine: Engine
+    table: MetadataTable,
+    stats: Iterable[WriteStat],
+    definition: StatsDefinition,
+    engine: Engine,
+    computed: ComputedEntries,
 ) -> list[FileIndex]:
+    """Entries of files in no particular order."""
+    known = computed.get(definition, {})
+    stats = tuple(stats)
     tasks = [
-        IndexedFile(table.data_fs, stat, definition.version, definition.columns) for stat in stats
+        IndexedFile(table.data_fs, stat, definition.version, definition.columns)
+        for stat in stats
+        if stat.path not in known
     ]
     engine = in_process(engine, is_small=len(tasks) <= FEW_FILES)
-    return engine.run(index_file, tasks, label="file-index") if tasks else []
+    found = engine.run(index_file, tasks, label="file-index") if tasks else []
+    return [*(known[stat.path] for stat in stats if stat.path in known), *found]
 
 
 def range_changes(
@@ -186,7 +197,7 @@ def _of_partitions(
     stored = entries_of_files(table, older, columns)
     known = as_flags(stored[RECORD_KEY].is_valid()) if older else []
     unknown = [file for file, is_known in zip(older, known, strict=True) if not is_known]
-    missing = _indexed(table, [plain_stat(*file) for file in unknown], definition, engine)
+    missing = _indexed(table, [plain_stat(*file) for file in unknown], definition, engine, {})
     entries = [*found, *missing]
     keys, values = combined_entries(
         files,

@@ -285,6 +285,8 @@ def log_rows(fs: FileSystem, path: str) -> pa.Table:
 
 
 def _log_ranges(task: IndexedFile) -> tuple[ColumnRange, ...]:
+    if task.columns is not None and not task.columns:
+        return ()
     rows = log_rows(task.fs, task.stat.path)
     try:
         return tuple(

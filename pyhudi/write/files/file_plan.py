@@ -19,6 +19,8 @@ from pyhudi.formats.column_history import ColumnHistory
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.layouts.v6 import V6
 from pyhudi.merge.merge_rules import MergeRules
+from pyhudi.metadata.file_entries import IndexOfFiles
+from pyhudi.metadata.file_stats.records import FileIndex
 from pyhudi.options import BaseFileOptions, FileSizing, LogFormat
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.records import (
@@ -67,6 +69,7 @@ class FilePlan:
     partial_schema: str | None = None  # of the log blocks of a partial update, with the meta fields
     marks_together: bool = False  # markers of a task are one file; `announce_type` has been called
     history: ColumnHistory | None = None  # the names of the columns in stored files
+    indexes: tuple[IndexOfFiles, ...] = ()  # whose entries of the new files tasks return
     batch: FileBatch | None = None  # of the running task; None: each file is durable by itself
 
     def announce(self, partition: str, file: DataFileName, kind: MarkerKind) -> None:
@@ -125,7 +128,8 @@ def _cdc_logs(path: str) -> list[str]:
 class Written:
     """One written file; stat is None if there was nothing to write.
 
-    unchanged: incoming rows that lost to stored ones.
+    unchanged: incoming rows that lost to stored ones.  entries: of the file in the `indexes` of
+    the plan.
     """
 
     stat: WriteStat | None
@@ -133,6 +137,7 @@ class Written:
     updated: int
     deleted: int
     unchanged: int
+    entries: tuple[FileIndex, ...] = ()
 
 
 CONSTANT: Final = (PARTITION_PATH, FILE_NAME)

@@ -14,10 +14,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.errors import Overtaken
+from pyhudi.errors import FileMissingError, Overtaken
 from pyhudi.filenames import LogFileName
 from pyhudi.formats.schema_conform import conform
 from pyhudi.merge.resolve_updates import outcome, resolve_updates
+from pyhudi.metadata.file_entries import entry_of_file
 from pyhudi.read.file_slice import read_slice
 from pyhudi.read.hidden_rows import hides
 from pyhudi.records import RECORD_KEY
@@ -74,7 +75,18 @@ def write_targets(task: WriteTask) -> list[Written] | Overtaken:
             written += files
             unreleased += sum(file.stat.size_bytes for file in files if file.stat)
     batch.sync()
-    return written
+    return [_with_entries(plan, file) for file in written] if plan.indexes else written
+
+
+def _with_entries(plan: FilePlan, file: Written) -> Written:
+    """Without entries if the file is gone: the write was rolled back, which its commit finds."""
+    if file.stat is None:
+        return file
+    try:
+        entries = tuple(entry_of_file(plan.fs, file.stat, index) for index in plan.indexes)
+    except FileMissingError:
+        return file
+    return replace(file, entries=entries)
 
 
 def _announced(plan: FilePlan, number: int, target: Target) -> FileTarget:
