@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,21 @@ def test_a_narrower_schema_reads_those_columns(table: Path) -> None:
     assert list(rows[0]) == ["fare", "id"] and len(rows) == 6
     with pytest.raises(SchemaError, match="fare: bigint, the table has double"):
         found.reader(StructType().add("fare", LongType())).partitions()
+
+
+def test_a_large_read_names_the_faster_way_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, blocks in (("small", 1), ("large", 17)):
+        rows = pa.table({"id": [f"k{n}" for n in range(blocks)],
+                         "bytes": [os.urandom(4 << 20) for _ in range(blocks)]})  # fmt: skip
+        made = pyhudi.create_table(tmp_path / name, rows.schema, record_key="id")
+        made.bulk_insert(rows)
+        source.reader(tmp_path / name).partitions()
+        source.reader(tmp_path / name).partitions()
+    (warning,) = [r for r in caplog.records if r.levelname == "WARNING"]
+    assert str(tmp_path / "large") in warning.getMessage()
+    assert "pyhudi.spark.enable(spark)" in warning.getMessage()
 
 
 def test_partitions_are_of_bounded_size(tmp_path: Path) -> None:

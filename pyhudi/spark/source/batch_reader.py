@@ -8,6 +8,7 @@ file slices, or of row groups of a large one.
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,13 @@ _TASKS_TARGET: Final = 32
 """Approximate number of partitions of a small table; the planner does not know the core count."""
 
 _PARTITION_BYTES_MIN: Final = 4 << 20
+_LARGE_BYTES: Final = 64 << 20
+"""Files of a read from which on a faster way is worth a warning: about a million rows."""
+
+_LOG: Final = logging.getLogger("pyhudi")
+_warned: set[str] = set()
+"""Paths of tables that this process has warned of.  Spark plans the reads of an application in one
+process after another, or in a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,7 @@ class TableReader(DataSourceReader):
         """Plan the scan: reads listings, and the footers of files larger than a partition."""
         settings = self.settings
         plan = read_current(lambda: _current_state(settings), self._plan)
+        _warn_if_large(plan.tasks, settings.path)
         return list(partitions(plan.tasks, settings.partition_bytes))
 
     def _plan(self, state: TableState) -> ScanPlan:
@@ -132,6 +141,21 @@ class TableReader(DataSourceReader):
     def __reduce__(self) -> Any:
         """Other processes get a reader that loads what plans a scan only if it has to plan."""
         return PartitionReader, (pickle.dumps((type(self), vars(self))),)
+
+
+def _warn_if_large(tasks: Sequence[ReadTask], path: str) -> None:
+    """Log once that Spark's own reader would read the table faster, if its files are large."""
+    size = sum(task.slice.size_bytes for task in tasks)
+    if size < _LARGE_BYTES or path in _warned:
+        return
+    _warned.add(path)
+    _LOG.warning(
+        'format("pyhudi") reads %d MB of %s in Python, which takes a multiple of the time of '
+        "Spark's own reader: call pyhudi.spark.enable(spark) once in a session, or use "
+        "pyhudi.spark.read(spark, path)",
+        size // 1_000_000,
+        path,
+    )
 
 
 def partitions(tasks: Sequence[ReadTask], bytes_max: int) -> Iterator[Slices]:
