@@ -22,6 +22,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 import pyhudi
@@ -37,14 +38,14 @@ _PLAIN = {"hoodie.clean.automatic": "false", "hoodie.compact.inline": "false"}
 
 
 def create(path: str, kind: str, indexes: str, files: int) -> Any:
-    """A table with a row in each partition, so that the measured commit writes to known ones."""
+    """A table with a file in each partition, and its indexes."""
     table = pyhudi.create_table(
         path,
         rows_of(np.arange(1), 1, 0).schema,
         record_key="id",
         partition_by="part",
         ordering="ts",
-        table_type=kind,
+        table_type="mor" if kind == "mor" else "cow",
         index="bloom",
         options=_PLAIN,
     )
@@ -59,31 +60,34 @@ def create(path: str, kind: str, indexes: str, files: int) -> Any:
     return table
 
 
+def opened(path: str) -> Any:
+    return pyhudi.open_table(path, options={**_PLAIN, "hoodie.index.type": "BLOOM"})
+
+
+def on_spark(path: str, changes: pa.Table) -> tuple[Any, Any]:
+    """The table and the rows in a session that has answered a query of the table."""
+    import pyarrow.parquet as pq
+
+    import pyhudi.spark as hudi
+    from bench.spark_engine import session
+
+    pq.write_table(changes, f"{path}.parquet")
+    spark = session("pyhudi-cow", "")
+    options = {**_PLAIN, "hoodie.index.type": "BLOOM"}
+    table = hudi.open_table(spark, path, options=options)
+    table.scan(["id"]).count()
+    return table, spark.read.parquet(f"{path}.parquet")
+
+
 def run(kind: str, indexes: str, files: int, *, spark: bool) -> None:
     """One commit; prints a line of JSON."""
     changes = rows_of(np.arange(files * _ROWS_PER_FILE), files, 1)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/table"
         create(path, kind, indexes, files)
-        options = {**_PLAIN, "hoodie.index.type": "BLOOM"}
-        if spark:
-            import pyhudi.spark as hudi
-            from bench.spark_engine import session
-
-            source = f"{folder}/changes.parquet"
-            import pyarrow.parquet as pq
-
-            pq.write_table(changes, source)
-            opened = session("pyhudi-cow", "")
-            frame = opened.read.parquet(source)
-            hudi.open_table(opened, path, options=options).scan(["id"]).count()
-            table: Any = hudi.open_table(opened, path, options=options)
-            act = lambda: table.upsert(frame)  # noqa: E731
-        else:
-            table = pyhudi.open_table(path, options=options)
-            act = lambda: table.upsert(changes)  # noqa: E731
+        table, rows = on_spark(path, changes) if spark else (opened(path), changes)
         cpu, began = time.process_time(), time.perf_counter()
-        report = act()
+        report = table.upsert(rows)
         wall, used = time.perf_counter() - began, time.process_time() - cpu
         one = pc.field("a") == changes["a"][7].as_py()
         found = pyhudi.open_table(path).scan(columns=["id"], where=one).to_arrow()
@@ -136,6 +140,7 @@ if __name__ == "__main__":
     parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.run:
-        run(*given.run, given.files, spark=given.spark)
+        kind, indexes = given.run
+        run(kind, indexes, given.files, spark=given.spark)
     else:
         measure(given.only.split(","), given.files, given.turns, spark=given.spark)

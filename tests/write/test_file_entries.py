@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -27,6 +27,7 @@ from tests.support.inside import state_of
 
 T = TypeVar("T")
 R = TypeVar("R")
+Kind = Literal["cow", "mor"]
 PARTS = FEW_FILES + 2
 SCHEMA = pa.schema([
     ("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), ("s", pa.string()),
@@ -84,7 +85,7 @@ def batches(seed: int) -> list[pa.Table]:
     ]
 
 
-def written(path: Path, engine: Labelled, version: int, kind: str) -> tuple[Table, set[str]]:
+def written(path: Path, engine: Labelled, version: int, kind: Kind) -> tuple[Table, set[str]]:
     """A table after all batches, and the labels of runs of the first write that has indexes."""
     rows = batches(seed=version)
 
@@ -148,7 +149,7 @@ def _comparable(entry: dict[str, Any] | None) -> dict[str, str] | None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_entries_are_the_same_whoever_computes_them(
-    tmp_path: Path, version: int, kind: str
+    tmp_path: Path, version: int, kind: Kind
 ) -> None:
     by_tasks, tasks = written(tmp_path / "tasks", Labelled(), version, kind)
     by_commit, commit = written(tmp_path / "commit", WithoutEntries(), version, kind)
