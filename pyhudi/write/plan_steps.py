@@ -56,7 +56,12 @@ from pyhudi.write.overwrite import (
 from pyhudi.write.placement.assignment import Assignment, AssignRules, assign
 from pyhudi.write.placement.delete_conflicts import ContestTask, lost_rows
 from pyhudi.write.placement.hashing_metadata import rings_of
-from pyhudi.write.placement.index_lookup import Where, may_have_copies, tag_rows
+from pyhudi.write.placement.index_lookup import (
+    Where,
+    may_have_copies,
+    searched_partitions,
+    tag_rows,
+)
 from pyhudi.write.placement.sorted_insert import by_range, sort_columns
 from pyhudi.write.placement.tagging import BucketTags
 from pyhudi.write.write_context import (
@@ -215,7 +220,10 @@ def tag_batch(
         skips_unchanged=context.skips_unchanged,
         copies=is_delete and may_have_copies(index, context.state, parts),
     )
-    return tag_rows(index, plan, context.engine, lambda: _where(context, operation, rings))
+    partitions = searched_partitions(index, plan)
+    return tag_rows(
+        index, plan, context.engine, lambda: _where(context, operation, rings, partitions)
+    )
 
 
 def _known_policy(context: WriteContext, *, looked_up: bool) -> ExistingKeyPolicy:
@@ -224,9 +232,15 @@ def _known_policy(context: WriteContext, *, looked_up: bool) -> ExistingKeyPolic
     return _KNOWN[context.options.known_keys] if looked_up else ExistingKeyPolicy.UPDATE
 
 
-def _where(context: WriteContext, operation: Operation, rings: Mapping[str, Ring]) -> Where:
-    """The data that an index searches, without the slices that a replace commit replaces."""
-    view = context.state.view()
+def _where(
+    context: WriteContext,
+    operation: Operation,
+    rings: Mapping[str, Ring],
+    partitions: Sequence[str] | None,
+) -> Where:
+    """The data that an index searches, without the slices that a replace commit replaces.
+    partitions: None for all."""
+    view = context.state.view(partitions=partitions)
     rules = context.state.rules
     spec = SliceSpec(context.state.schema(), (RECORD_KEY,), rules, view.visibility)
     slices = [] if operation.replaces else view.latest_slices()

@@ -162,6 +162,17 @@ def tag_rows(
     return in_process(engine, is_small=is_small).run(tag_bucket, tasks, label="tag")
 
 
+def searched_partitions(index: WriteIndex, plan: TagPlan) -> list[str] | None:
+    """The partitions whose slices `tag_rows` needs; None: all.  An external index names file groups
+    wherever they are."""
+    plans = [plan]
+    if index.shadow is not None:
+        plans.append(replace(plan, is_global=index.shadow.is_global))
+    if index.stores or any(each.everywhere for each in plans):
+        return None
+    return sorted({path for part in plan.parts for path, _ in part.partition_counts})
+
+
 @dataclass(frozen=True)
 class _Finders:
     """Finders of tag tasks, by index bucket; gathered: their rows, if already gathered."""
