@@ -62,7 +62,7 @@ help:
 # Tests and benches start hundreds of processes; without stored bytecode each compiles the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build demo test test-interop test-spark test-plain check check-types-and-benches long bench figures example-dbt docs wheel clean $(LONG)
+.PHONY: help build demo test test-interop test-spark test-plain collected check check-types-and-benches long bench figures example-dbt docs wheel clean $(LONG)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pyhudi needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -70,18 +70,29 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip
 
-# The stamp follows what decides about the installed packages and the compiled core.
-$(VENV)/.built: pyproject.toml setup.py $(wildcard $(addprefix pyhudi/_native/,*.pyx *.pxd *.h */*.pyx */*.pxd)) | $(BIN)/python
-	$(BIN)/python -m pip install -q 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
-	$(BIN)/python -m pip install -q --no-build-isolation -e '.[cli,dev,spark]'
+# The core compiles while pip installs. Libraries get their bytecode at the first import: most modules never.
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile
+define installed
+$(PIP) 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
+mkdir -p build; $(BIN)/python setup.py -q build_ext --inplace > build/core.log 2>&1 & core=$$!; \
+PYHUDI_WITHOUT_CORE=1 $(PIP) --no-build-isolation -e '.[$(EXTRAS)]' && \
+{ wait $$core || { cat build/core.log; exit 1; }; }
+endef
+
+# The stamps follow what decides about the installed packages and the compiled core.
+PARTS_OF_BUILD := pyproject.toml setup.py $(wildcard $(addprefix pyhudi/_native/,*.pyx *.pxd *.h */*.pyx */*.pxd))
+
+$(VENV)/.built: EXTRAS := cli,dev,spark
+$(VENV)/.built: $(PARTS_OF_BUILD) | $(BIN)/python
+	$(installed)
 	@touch $@ $(VENV)/.demo
 
 build: $(VENV)/.built
 
 # The demo needs less than the tests.
-$(VENV)/.demo: pyproject.toml setup.py $(wildcard $(addprefix pyhudi/_native/,*.pyx *.pxd *.h */*.pyx */*.pxd)) | $(BIN)/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check 'setuptools>=77' 'cython>=3.1' 'numpy>=2.0'
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,spark]'
+$(VENV)/.demo: EXTRAS := cli,spark
+$(VENV)/.demo: $(PARTS_OF_BUILD) | $(BIN)/python
+	$(installed)
 	@touch $@
 
 demo: $(VENV)/.demo
@@ -110,11 +121,15 @@ test-spark: build
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/spark.json \
 	$(PYTEST) --durations=15 -m 'not slow and spark and not interop' $(call marked,spark)
 
+# One process writes the bytecode of the tests, rewritten by pytest; else each of the next three would.
+PLAIN := --ignore=tests/spark -m 'not slow and not interop and not spark'
+collected: build
+	@nice -n 5 $(PYTEST) --collect-only -q $(PLAIN) > build/collected.log || { tail -n 40 build/collected.log; exit 1; }
+
 # Three processes, because tests wait for leases and brokers.
-test-plain: build
+test-plain: build collected
 	PYHUDI_TEST_SUMMARY=$(CURDIR)/build/tests/plain.json \
-	nice -n 5 $(BIN)/python -m pytest -n 3 --dist loadscope --durations=15 --ignore=tests/spark \
-	-m 'not slow and not interop and not spark'
+	nice -n 5 $(BIN)/python -m pytest -n 3 --dist loadscope --durations=15 $(PLAIN)
 
 # Seeds that no earlier commit had; the same commit has the same ones.
 FRESH = $$(( 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1) ))

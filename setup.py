@@ -24,6 +24,9 @@ SANITIZED = os.environ.get("PYHUDI_SANITIZE") == "1"
 SANITIZERS = ["-fsanitize=address,undefined"] if SANITIZED else []
 CAREFUL = ["-O1", "-g1", "-fno-omit-frame-pointer"] if SANITIZED else ["-O3", "-g0"]
 
+# PYHUDI_WITHOUT_CORE=1: Python only, for make build, which compiles the core in another process.
+WITHOUT_CORE = os.environ.get("PYHUDI_WITHOUT_CORE") == "1"
+
 CORES = os.cpu_count() or 1
 
 
@@ -38,7 +41,9 @@ class ParallelBuild(build_ext):
 
 setup(
     cmdclass={"build_ext": ParallelBuild},
-    ext_modules=cythonize(
+    ext_modules=[]
+    if WITHOUT_CORE
+    else cythonize(
         [
             Extension(
                 f"{package}.*",

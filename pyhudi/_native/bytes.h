@@ -87,8 +87,8 @@ static inline int pyhudi_crc32c_in_hardware(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("sse4.2");
 }
-__attribute__((target("sse4.2"))) static uint32_t pyhudi_crc32c_hardware(const uint8_t *p,
-                                                                         size_t n) {
+__attribute__((target("sse4.2"))) static inline uint32_t
+pyhudi_crc32c_hardware(const uint8_t *p, size_t n) {
     uint64_t crc = 0xffffffffu;
     for (; n >= 8; p += 8, n -= 8) {
         uint64_t v;
@@ -100,8 +100,8 @@ __attribute__((target("sse4.2"))) static uint32_t pyhudi_crc32c_hardware(const u
     return ~c;
 }
 /* Four independent streams hide the instruction's latency of three cycles. */
-__attribute__((target("sse4.2"))) static void pyhudi_crc32c_hardware4(const uint8_t *p,
-                                                                      size_t n, uint32_t out[4]) {
+__attribute__((target("sse4.2"))) static inline void
+pyhudi_crc32c_hardware4(const uint8_t *p, size_t n, uint32_t out[4]) {
     uint64_t a = 0xffffffffu, b = a, c = a, d = a;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {

@@ -58,7 +58,7 @@ cdef Status take_bare_cell(
     cell.value = cell.row + row_size
     cell.value_size = <uint32_t>value_size
     cell.next = cell.value + value_size + 1
-    return OK if cell.next[-1] == 0 else MALFORMED
+    return OK if cell.value[value_size] == 0 else MALFORMED
 
 
 cdef Status complete_cells(
