@@ -136,6 +136,7 @@ def _formats() -> Iterator[Proof]:
     for target in FUZZED:
         command = f'{{python}} -m tests.fuzz.run --count 50000 --only "{target}" --seed {{seed}}'
         yield Proof(f"fuzz/{target}", command)
+    yield from parts("sql/fuzz", 2, "{python} -m tests.sql.fuzz --count 10000 --seed {seed}")
     for part in range(4):
         command = "FILTERS=5000 SEED={seed} {python} -m pytest tests/read/test_generated_filters.py"
         yield Proof(f"filters/{part + 1}-of-4", command)

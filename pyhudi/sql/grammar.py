@@ -17,6 +17,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from pyhudi.errors import UserError
+from pyhudi.read.sql.sql_syntax import PARSER_FAULTS
 from pyhudi.sql.statements import Name, Tree
 
 _ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
@@ -80,7 +81,7 @@ def trees_of(text: str) -> list[Tree]:
 def _by_sqlglot(text: str, work: Callable[[], Any]) -> Any:
     try:
         return work()
-    except SqlglotError as error:
+    except (SqlglotError, *PARSER_FAULTS) as error:
         place: Any = next(iter(getattr(error, "errors", ())), {})
         raise UserError(
             "the text is not valid SQL",
@@ -149,7 +150,7 @@ def rendered(tree: Tree, to: str) -> str:
     """A tree as text of an engine's dialect.  Raises UserError for what the engine lacks."""
     try:
         return str(tree.sql(to, unsupported_level=ErrorLevel.RAISE, comments=False))
-    except SqlglotError as error:
+    except (SqlglotError, *PARSER_FAULTS) as error:
         raise UserError(
             f"the engine does not support a part of the statement: {error}",
             sql=short(_shown(tree)),

@@ -52,6 +52,10 @@ class RefusedError(Exception):
     """The model refuses the statement; the text says why."""
 
 
+class SkippedError(Exception):
+    """The statement is not run: which row of the source counts is not stated by its text."""
+
+
 @dataclass(frozen=True)
 class Term:
     """An expression: its text for pyhudi and for DuckDB, and its value for a pair of rows."""
@@ -476,7 +480,8 @@ class World:
         given = {"table": self.fixed, "source": source.columns}
         text = f"merge into trips as t using {source.text} as s on {on} "
         text += " ".join(one.text(duck=False, **given) for one in clauses)
-        by_ordering = self.ordering if self.ordering in source.columns else None
+        has_key = kind not in ("sum", "other")
+        by_ordering = self.ordering if has_key and self.ordering in source.columns else None
         rows = source.duck
         keyed = ", ".join(self.keys)
         if by_ordering:
@@ -499,10 +504,10 @@ class World:
 
         unclear = any(row["id"] is None for row in source.rows)
         keys = [self.key(row) for row in source.rows]
-        unclear |= len(set(keys)) < len(keys) and (by_ordering is None or kind in ("sum", "other"))
+        unclear |= len(set(keys)) < len(keys) and by_ordering is None
         unclear |= by_ordering is not None and any(row["ts"] is None for row in source.rows)
         return Statement(
-            text, duck, lambda model: self.merged(model, source, clauses, matches, news),
+            text, duck, lambda model: self.merged(model, source, clauses, matches, news, has_key),
             drawer.parameters, unclear,
         )  # fmt: skip
 
@@ -539,22 +544,27 @@ class World:
 
     def merged(
         self, model: dict[Any, Row], source: Source, clauses: list[Clause],
-        matches: Callable[[Row, Row], bool], news: list[Row],
+        matches: Callable[[Row, Row], bool], news: list[Row], has_key: bool,
     ) -> dict[Any, Row]:  # fmt: skip
-        """The rows after a MERGE.  Raises RefusedError."""
+        """The rows after a MERGE.  Raises RefusedError and SkippedError."""
         self.before = list(model.values())
         rows = source.rows
-        if self.ordering and self.ordering in source.columns:
+        decides = self.ordering is not None and self.ordering in source.columns
+        if decides and has_key:
             best: dict[Any, Row] = {}
             for row in rows:
                 known = best.get(self.key(row))
                 if known is None or (row["ts"] or -1) > (known["ts"] or -1):
                     best[self.key(row)] = row
             rows = list(best.values())
+        elif decides and len({self.key(row) for row in rows}) < len(rows):
+            raise SkippedError
         after, acted = dict(model), Counter[Any]()
         paired: set[Any] = set()
         for row in rows:
             found = [key for key, target in model.items() if matches(target, row)]
+            if decides and not has_key and not paired.isdisjoint(found):
+                raise SkippedError
             paired.update(found)
             for key in found:
                 self.act("matched", clauses, key, self.env(model[key], row, news), after, acted)
@@ -684,6 +694,9 @@ class World:
             after: dict[Any, Row] | None = statement.run(self.model)
         except RefusedError:
             after = None
+        except SkippedError:
+            counts["skipped"] += 1
+            return
         try:
             pyhudi.sql(
                 statement.text, tables={"trips": self.table, "news": self.given},

@@ -68,6 +68,7 @@ from pyhudi.read.sql.sql_syntax import (
     FUNCTIONS,
     OPERATORS,
     OPTIONS,
+    PARSER_FAULTS,
     TYPES,
     family,
     has_cast,
@@ -218,7 +219,7 @@ class _Conversion:
 
         try:
             return parse_one(self.text, into=Condition, dialect=_dialect())
-        except SqlglotError as error:
+        except (SqlglotError, *PARSER_FAULTS) as error:
             place: Any = next(iter(getattr(error, "errors", ())), {})
             example = "city = 'sf' and fare > 10" if self.noun == "filter" else "fare * 2, or 'sf'"
             raise UserError(

@@ -96,6 +96,8 @@ _FAMILIES: Final[Mapping[str, _Test]] = {
     "decimal": pt.is_decimal, "text": is_text, "bytes": is_bytes, "date": pt.is_date,
     "timestamp": pt.is_timestamp,
 }  # fmt: skip
+PARSER_FAULTS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What sqlglot raises, beside its own errors, for arguments that it does not expect."""
 _CASTS: Final[Mapping[str, frozenset[str]]] = {
     "boolean": frozenset({"integer", "text"}),
     "integer": frozenset({"boolean", "float", "decimal", "text"}),
@@ -127,6 +129,7 @@ __all__ = [
     "FUNCTIONS",
     "OPERATORS",
     "OPTIONS",
+    "PARSER_FAULTS",
     "TYPES",
     "family",
     "has_cast",
