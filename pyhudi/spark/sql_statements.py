@@ -33,7 +33,8 @@ _DIALECT: Final = "spark"
 _RELATION: Final = re.compile(r"\b__pyhudi_[0-9a-f]+_\d+\b")
 """A name of `Binder.add`."""
 _VALUES: Final = re.compile(
-    r"\[((?:CAST|ARITHMETIC|DIVIDE|NUMERIC|INVALID_ARRAY|REMAINDER)_\w+)[\w.]*\] ([^\n]*)"
+    r"\[((?:CAST|ARITHMETIC|DIVIDE|NUMERIC|INVALID_ARRAY|REMAINDER|SCALAR_SUBQUERY)_\w+)"
+    r"[\w.]*\] ([^\n]*)"
 )
 """Errors of Spark about values: their class, and the first line of their text."""
 

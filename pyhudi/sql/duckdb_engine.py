@@ -213,8 +213,8 @@ def _typed_errors(batches: Any) -> Iterator[pa.RecordBatch]:
     try:
         yield from batches
     except (duckdb.Error, pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, OSError) and not isinstance(error, pa.ArrowException):
-            raise
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of a file; errors of DuckDB that pass through Arrow have no number
         raise _failed(error) from error
 
 

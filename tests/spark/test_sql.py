@@ -62,11 +62,14 @@ def test_a_statement_gives_its_rows_on_spark(spark: Any, case: Case, tmp_path: P
     assert stored(table) == after
 
 
-def test_a_value_that_spark_cannot_cast_is_a_typed_error(spark: Any, tmp_path: Path) -> None:
+def test_a_value_that_spark_cannot_compute_is_a_typed_error(spark: Any, tmp_path: Path) -> None:
     table = trips(tmp_path, "cow")
     before = stored(table)
     with pytest.raises(pyhudi.UserError, match=r"Spark cannot compute a value.*CAST"):
         hudi.sql(spark, "update trips set n = 'x' where id = 'a'", tables={"trips": table.path})
+    with pytest.raises(pyhudi.UserError, match="More than one row returned by a subquery"):
+        text = "update trips set fare = (select fare from news)"
+        hudi.sql(spark, text, tables={"trips": table.path, **SOURCES})
     assert stored(table) == before
 
 

@@ -12,12 +12,12 @@ import pyhudi
 from tests.sql.fuzz import foreign
 from tests.support.examples import UNSHRUNK, examples
 
-PIECES = (
+FRAGMENTS = (
     "'", '"', "`", "\\", ";", "--", "/*", "*/", "\0", "\n", "?", ":p", "$1", "{x}", "é",
     "\u202e", "😀",
     " or 1=1", "') or ('a'='a", "drop table t", "\\'", "''", "%", "_", "#", "x",
 )  # fmt: skip
-ODD = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join) | st.text(
+ODD = st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=5).map("".join) | st.text(
     st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12
 )
 
@@ -35,6 +35,13 @@ def test_changed_statements_end_in_errors_of_pyhudi(tmp_path: Path) -> None:
 def test_a_fault_of_the_parser_is_a_typed_error(text: str) -> None:
     with pytest.raises(pyhudi.UserError, match="not valid SQL"):
         pyhudi.sql(text, tables={"t": "nowhere"})
+
+
+def test_a_value_that_a_later_part_of_a_query_cannot_cast_is_a_typed_error() -> None:
+    rows = pa.table({"id": ["a"], "op": ["U"]})
+    text = "select id from r union all select id from r where op = 3"
+    with pytest.raises(pyhudi.UserError, match="the query failed"):
+        pyhudi.sql(text, tables={"r": rows})
 
 
 def quoted(name: str) -> str:
