@@ -136,7 +136,7 @@ def merge_batch(
     )
     buckets: list[BucketTags] = []
     if any(part.row_count for part in parts):
-        where = partial(_where, context, Operation.UPSERT, rings)
+        where = partial(_where, context, Operation.UPSERT, rings, None)
         buckets = tag_rows(context.index, tags, engine, where)
     written = rows_to_write(context, merge, parts, buckets, _key_plan(context, state.rules))
     _check_paths(context, written)
