@@ -150,7 +150,7 @@ long: build
 bench: build
 	$(BIN)/python -m bench
 
-# In a separate environment: releases of dbt from 1.11 on fetch a parser while they are installed.
+# In its own environment, because dbt bounds the versions of many libraries.
 example-dbt: build
 	$(PYTHON) -m venv build/dbt
 	build/dbt/bin/pip install -q '.[duckdb]' 'dbt-core>=1.9,<1.11' 'dbt-duckdb>=1.9'

@@ -377,3 +377,8 @@ def _index_notes(context: WriteContext, planned: PlannedWrite) -> Iterator[str]:
     for store in context.index.stores:
         yield from store.notes
     yield from (mismatch_note(n, count) for n, count in planned.mismatches.items() if count)
+    if planned.stayed:
+        yield (
+            "rows written to the partition of their record, not to the one that they state "
+            f"(update.partition.path of the index is false): {planned.stayed}"
+        )

@@ -153,6 +153,10 @@ class PlannedWrite:
         return self.dropped + sum(s.duplicate_count for s in self.buckets)
 
     @property
+    def stayed(self) -> int:
+        return sum(s.stayed_count for s in self.buckets)
+
+    @property
     def mismatches(self) -> dict[str, int]:
         """Per additional index the rows that it maps to another place than the queried index."""
         counts: dict[str, int] = {}

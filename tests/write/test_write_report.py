@@ -35,6 +35,28 @@ def test_the_repr_says_that_a_write_is_not_published(tmp_path: Path) -> None:
     assert "  published      False" in repr(table.upsert(rows, publish=False))
 
 
+@pytest.mark.parametrize("index", ["record", "global_simple", "simple"])
+def test_a_note_counts_rows_whose_record_is_in_another_partition(
+    index: Literal["record", "global_simple", "simple"], tmp_path: Path
+) -> None:
+    rows = pa.table({"id": ["a", "b", "c"], "p": ["x", "x", "y"]})
+    stays = {"hoodie.simple.index.update.partition.path": "false"}
+    table = pyhudi.create_table(
+        tmp_path / "t", rows.schema, record_key="id", partition_by="p", index=index, options=stays
+    )
+    assert table.insert(rows).notes == ()
+    notes = table.upsert(pa.table({"id": ["a", "b", "d"], "p": ["y", "x", "y"]})).notes
+    if index == "simple":  # the key is another record there
+        assert notes == ()
+    else:
+        assert [
+            note.rsplit(": ", 1)[1] for note in notes if "partition of their record" in note
+        ] == ["1"]
+    moving = {"hoodie.record.index.update.partition.path": "true"}
+    moving |= {"hoodie.simple.index.update.partition.path": "true"}
+    assert table.with_options(moving).upsert(pa.table({"id": ["b"], "p": ["y"]})).notes == ()
+
+
 def _columns(**columns: list[object]) -> pa.Table:
     return pa.table(columns)
 

@@ -101,6 +101,7 @@ class BucketTags:
     delete_count: int = 0
     entry_count: int = 0  # rows whose entry in an additional index changes
     mismatches: tuple[tuple[str, int], ...] = ()  # rows that an additional index has elsewhere
+    stayed_count: int = 0  # rows written to the partition of their record, not the one they state
     folded: Staged | None = None
     lookup: LookupCost | None = None
 
@@ -137,6 +138,7 @@ def tag_bucket(task: TagTask) -> BucketTags:
     cost = located.cost
     found = np.zeros(len(path), np.bool_)
     found[located.found] = True
+    stayed = 0
     if plan.known is ExistingKeyPolicy.REFUSE and found.any():
         key = rows.column(RECORD_KEY)[int(np.argmax(found))].as_py()
         raise UserError(
@@ -153,6 +155,9 @@ def tag_bucket(task: TagTask) -> BucketTags:
         duplicates += int(found.sum())
     else:
         tags = _tags(plan, located, path, paths, deleted)
+        if not plan.moves and located.groups:
+            elsewhere = _elsewhere(located, path, paths) & ~deleted[located.rows]
+            stayed = len(np.unique(located.rows[elsewhere]))
         if plan.known is ExistingKeyPolicy.REQUIRE:
             _check_known(rows, ~np.isin(np.arange(len(path)), tags.at[tags.home == NEW]))
     mismatches = []
@@ -164,7 +169,13 @@ def tag_bucket(task: TagTask) -> BucketTags:
     missing = int((deleted & ~found).sum())
     places, counts = (located.groups, path, paths), (duplicates, missing)
     summary = _summary(task, rows, tags, places, counts)
-    return replace(summary, folded=found_rows.folded, mismatches=tuple(mismatches), lookup=cost)
+    return replace(
+        summary,
+        folded=found_rows.folded,
+        mismatches=tuple(mismatches),
+        stayed_count=stayed,
+        lookup=cost,
+    )
 
 
 def _check_known(rows: pa.Table, known: Mask) -> None:
@@ -200,9 +211,7 @@ def _tags(
     gone = deleted[at]
     leaves = np.zeros(len(at), np.bool_)
     if plan.moves and located.groups:
-        numbers = {name: number for number, name in enumerate(paths)}
-        place = np.array([numbers.get(group.partition, -1) for group in located.groups], np.int32)
-        leaves = ~gone & (place[home] != path[at])
+        leaves = ~gone & _elsewhere(located, path, paths)
     stays = deleted.copy()
     stays[at[~leaves]] = True
     fresh = np.flatnonzero(~stays)
@@ -221,6 +230,13 @@ def _tags(
     if not len(at):
         return tags
     return tags.sorted_by(np.argsort(tags.at, kind="stable"))
+
+
+def _elsewhere(located: Located, path: Ints, paths: tuple[str, ...]) -> Mask:
+    """Mask of the places that are not in the partition that their row states."""
+    numbers = {name: number for number, name in enumerate(paths)}
+    place = np.array([numbers.get(group.partition, -1) for group in located.groups], np.int32)
+    return np.asarray(place[located.homes] != path[located.rows], np.bool_)
 
 
 def _entries(
