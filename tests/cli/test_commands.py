@@ -34,6 +34,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", io.StringIO())
+        patch.delenv("COLUMNS", raising=False)
         with pytest.raises(SystemExit) as ended:
             app.run(words)
     printed, errors = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]

@@ -160,7 +160,8 @@ MUTANTS = (
         "        _check_not_built_on(log, timeline, failed)\n", "",
         CATCHERS),
     _in("operations/commit.py", "the index after the commit, where it may never come",
-        "        metadata.finish(files.stats, index, secondary_stats=changed)\n", "",
+        "        metadata.finish(files.stats, index, secondary_stats=changed, computed="
+        "files.computed)\n", "",
         CRASH),
     _in("transaction/markers.py", "markers of one attempt hide another's files",
         "if file.instant == instant and marker.path not in written:",
