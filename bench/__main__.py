@@ -21,6 +21,7 @@ SMALL: dict[str, list[str]] = {
     "position_read": ["--smoke"],
     "incremental_read": ["--smoke"],
     "local_upsert": ["--smoke"],
+    "sql_merge": ["--smoke"],
     "rewrite_limit": ["--smoke"],
     "bloom_upsert": ["--smoke"],
     "index_kinds": ["--smoke"],
