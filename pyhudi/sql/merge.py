@@ -312,7 +312,8 @@ class _Merge:
         rest = " and all other records" * bool(self._of(Pair.NOT_MATCHED_BY_SOURCE))
         way = f"records are found by their keys{rest}: ON equates {', '.join(keys)}"
         is_cast = found != given
-        return Plan(self.table, query, found, clauses, self._duplicates(tree), way, is_cast)
+        unique = self._duplicates(tree, is_by_key=True)
+        return Plan(self.table, query, found, clauses, unique, way, is_cast)
 
     def _keys(self) -> tuple[dict[str, Tree], list[Tree]]:
         """(the source's value of each key and partition column that ON equates, other parts)."""
@@ -399,16 +400,13 @@ class _Merge:
             kind = _KINDS[clause.pair, clause.act]
             found.append(Clause(kind, self._filter(where, clause.pair, computed), values))
         if condition is not None and self._of(Pair.NOT_MATCHED):
-            found.append(self._refusal(condition, computed))
+            found.append(self._refusal(extra, computed))
         return tuple(found)
 
-    def _refusal(self, condition: Tree, computed: _Computed) -> Clause:
+    def _refusal(self, extra: Sequence[Tree], computed: _Computed) -> Clause:
         """Refuses to insert a row whose key is stored, although ON does not match."""
         inserted = [c.condition or exp.true() for c in self._of(Pair.NOT_MATCHED)]
-        unmet = exp.Not(
-            this=exp.Coalesce(this=exp.Paren(this=condition.copy()), expressions=[exp.false()])
-        )
-        tree = exp.and_(unmet, exp.or_(*inserted))
+        tree = exp.and_(exp.or_(*map(_unmet, extra)), exp.or_(*inserted))
         where = self._filter(tree, Pair.MATCHED, computed)
         return Clause(ClauseKind.REFUSE, where, None, _EXISTS)
 
@@ -491,8 +489,8 @@ class _Merge:
     def _op(self) -> Tree:
         """The number of the clause that a pair goes to, or null.
 
-        Where an ordering field decides between rows of the source, all take part, also those that
-        no clause applies to: the row is chosen first, as by key.
+        Where ON does not equate the key and an ordering field decides between the rows of the
+        source for one record, all of them take part, also those that no clause applies to.
         """
         target = _present(self.statement.target.alias, _IN_TARGET)
         source = _present(self.statement.source_alias, _IN_SOURCE)
@@ -507,12 +505,9 @@ class _Merge:
                 *pairs[clause.pair], *([clause.condition] if clause.condition else [])
             )
             found = found.when(condition, exp.cast(exp.Literal.number(number), "bigint"))
-        if self._ordering():
-            own = self._own_places()
-            keys = [own[name] for name in self.table.config.record_key_fields if own]
-            has_key = exp.and_(*map(_is_known, keys)) if keys else exp.false()
-            takes_part = exp.and_(source, exp.or_(target, has_key))
-            found = found.when(takes_part, exp.cast(exp.Literal.number(_NO_CLAUSE), "bigint"))
+        if self._ordering() and not self._own_places():
+            no_clause = exp.cast(exp.Literal.number(_NO_CLAUSE), "bigint")
+            found = found.when(exp.and_(target, source), no_clause)
         return found
 
     def _own_places(self) -> dict[str, Tree]:
@@ -550,7 +545,7 @@ class _Merge:
             columns.append(as_column(value, name))
         columns += [as_column(op, _OP), *computed.columns()]
         target = _marked(table_of(self.statement.target), _IN_TARGET, self.statement.target.alias)
-        rows = _marked(self.statement.source.copy(), _IN_SOURCE, source)
+        rows = _marked(self.statement.source.copy(), _IN_SOURCE, source, self._newest())
         whens = {clause.pair for clause in self.clauses}
         outer = {
             (True, True): "full", (True, False): "right", (False, True): "left",
@@ -572,25 +567,60 @@ class _Merge:
             found = found.when(_is(op, number), (value or exp.null()).copy())
         if not found.args.get("ifs"):
             return stored
-        own = self._own_places().get(name) if self._ordering() else None
-        return found.else_(exp.Coalesce(this=stored, expressions=[own.copy()]) if own else stored)
+        return found.else_(stored)
 
-    def _duplicates(self, tree: Tree) -> Bound | None:
-        """A query of the keys that several rows have; None if an ordering field decides."""
-        if self.table.config.ordering_fields and self._ordering():
-            return None
+    def _places(self) -> tuple[str, ...]:
+        """The columns that identify a record."""
         config = self.table.config
-        names = config.record_key_fields
-        if not self.table.has_global_keys():
-            names = tuple(dict.fromkeys((*names, *config.partition_fields)))
-        keys = [column_of("q", name) for name in names]
+        more = () if self.table.has_global_keys() else config.partition_fields
+        return tuple(dict.fromkeys((*config.record_key_fields, *more)))
+
+    def _newest(self) -> Tree | None:
+        """Whether a row of the source is one that the clauses see: of those with one key, the one
+        with the greatest ordering value.  Equals remain, and are refused.  None: all are seen, as
+        ON does not equate the key or there is no ordering field."""
+        own, ordering = self._own_places(), self._ordering()
+        if not own or not ordering:
+            return None
+        order = [
+            exp.Ordered(this=self._source_column(name), desc=True, nulls_first=False)
+            for name in ordering
+        ]
+        rank = exp.Window(
+            this=exp.Rank(),
+            partition_by=[own[name].copy() for name in self._places()],
+            order=exp.Order(expressions=order),
+        )
+        return _is(rank, 1)
+
+    def _duplicates(self, tree: Tree, *, is_by_key: bool = False) -> Bound | None:
+        """A query of the keys that several rows have; None if an ordering field decides.  Where it
+        decides for stored records, a row to insert is still no other row of one."""
+        several: Tree = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
+        if self._ordering() and is_by_key:
+            return None
+        if self._ordering() and not self._own_places():
+            inserts = [n for n, c in enumerate(self.clauses) if c.act is Act.INSERT]
+            if not inserts:
+                return None
+            numbers = [exp.Literal.number(n) for n in inserts]
+            inserted = exp.In(this=column_of("q", _OP), expressions=numbers)
+            some = [
+                exp.EQ(
+                    this=exp.Max(this=_if(which, exp.Literal.number(1))),
+                    expression=exp.Literal.number(1),
+                )
+                for which in (inserted, exp.not_(exp.Paren(this=inserted.copy())))
+            ]
+            several = exp.and_(*some)
+        keys = [column_of("q", name) for name in self._places()]
         inner = exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("q")))
         count = exp.Count(this=exp.Star())
         found = (
             exp.select(*(key.copy() for key in keys), as_column(count, "n"))
             .from_(inner)
             .group_by(*(key.copy() for key in keys))
-            .having(exp.GT(this=count.copy(), expression=exp.Literal.number(1)))
+            .having(several)
             .limit(_SHOWN)
         )
         return self.binder.bound(found)
@@ -624,6 +654,19 @@ def _is_known(value: Tree) -> Tree:
     return exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
 
 
+def _unmet(part: Tree) -> Tree:
+    """A condition that is true where one is false or null; of a comparison, in the words of
+    filters, so that the index finds the records."""
+    if not isinstance(part, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return exp.Not(
+            this=exp.Coalesce(this=exp.Paren(this=part.copy()), expressions=[exp.false()])
+        )
+    unknown = [
+        exp.Is(this=side.copy(), expression=exp.null()) for side in (part.this, part.expression)
+    ]
+    return exp.or_(exp.Not(this=exp.Paren(this=part.copy())), *unknown)
+
+
 def _is(op: Tree, number: int) -> Tree:
     return exp.EQ(this=exp.Paren(this=op.copy()), expression=exp.Literal.number(number))
 
@@ -632,11 +675,19 @@ def _if(condition: Tree, value: Tree) -> Tree:
     return exp.Case().when(condition, value.copy())
 
 
-def _marked(rows: Tree, mark: str, alias: str) -> Tree:
-    """Rows with a column that is true."""
-    inner = exp.select("*", as_column(exp.true(), mark)).from_(rows)
+def _marked(rows: Tree, mark: str, alias: str, where: Tree | None = None) -> Tree:
+    """The rows for which a condition is true, with a column that is true."""
+    marked = exp.select("*", as_column(where or exp.true(), mark)).from_(rows)
+    if where is None:
+        return _aliased(marked, alias)
+    return _aliased(
+        exp.select("*").from_(_aliased(marked, alias)).where(column_of(alias, mark)), alias
+    )
+
+
+def _aliased(query: Tree, alias: str) -> Tree:
     return exp.Subquery(
-        this=inner, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+        this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )
 
 

@@ -602,8 +602,8 @@ class World:
             if clause.act == "insert":
                 changed = {**dict.fromkeys(COLUMNS), **changed}
                 key = self.key(changed)
-                if None in key or key in self.before_keys():
-                    raise RefusedError("the key is null, or stored")
+                if not any(part is not None for part in key) or key in self.before_keys():
+                    raise RefusedError("all of the key is null, or it is stored")
             acted[key] += 1
             self.written(key, env["t"], changed, after)
             return

@@ -102,6 +102,8 @@ def outcome(text: str, table: pyhudi.Table) -> Any:
         ("delete from trips where id in (select id from news)", 1),
         ("merge into trips t using news s on t.id = s.id when matched then update set fare = 1 "
          "when not matched then insert *", 1),
+        ("merge into trips t using news s on t.id = s.id and t.city = s.city "
+         "when matched then update set fare = 1 when not matched then insert *", 1),
         ("merge into trips t using news s on t.n = s.n when matched then delete", 2),  # + target
     ],
 )  # fmt: skip
@@ -123,3 +125,19 @@ def test_a_statement_connects_to_duckdb_once(
     for connection in made:
         with pytest.raises(duckdb.ConnectionException):
             connection.execute("select 1")
+
+
+@pytest.mark.parametrize("ts", [1, 9])
+def test_an_ordering_field_never_decides_between_a_stored_record_and_a_row_that_on_does_not_match(
+    ts: int, tmp_path: Path
+) -> None:
+    rows = pa.table({"id": ["a"], "n": [1], "ts": [5]})
+    table = pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id", ordering="ts")
+    table.upsert(rows)
+    tables = {"t": table, "s": pa.table({"id": ["a"], "n": [2], "ts": [ts]})}
+    merge = "merge into t using s on t.id = s.id and t.n > 100 when not matched by source then "
+    with pytest.raises(pyhudi.UserError):
+        pyhudi.sql(f"{merge} update set n = 0 when not matched then insert *", tables=tables)
+    assert table.scan(["n"]).to_arrow()["n"].to_pylist() == [1]
+    pyhudi.sql(f"{merge} delete when not matched and s.n > 5 then insert *", tables=tables)
+    assert table.scan().to_arrow().num_rows == 0
