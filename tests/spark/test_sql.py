@@ -9,9 +9,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import PySparkException
+
 import pyhudi
 import pyhudi.spark as hudi
 from tests.sql.cases import DELETES, INSERTS, MERGES, QUERIES, SOURCES, UPDATES, Case
+from tests.sql.reading_cases import READ, WRONG
 from tests.sql.test_statements import stored, trips
 
 OTHER = (
@@ -161,3 +164,33 @@ def test_a_definition_that_cannot_be_is_a_typed_error_on_spark(
 ) -> None:
     with pytest.raises(pyhudi.PyhudiError, match=error):
         hudi.connect(spark, tmp_path).sql(text)
+
+
+OTHER_ON_SPARK: dict[str, Any] = {
+    "select 1 / 0": "refused",
+    "select array(1, 2)[5]": "refused",
+    "select t.id, s.id from trips t right join news s on t.id = s.id": [
+        ("b", "b"), ("d", "d"), (None, "e")  # the table of cases has one value for each name
+    ],
+}  # fmt: skip
+"""Results that docs/sql.md states to be other ones on one machine."""
+
+
+@pytest.mark.slow
+def test_statements_that_read_or_are_wrong_are_so_on_spark(spark: Any, tmp_path: Path) -> None:
+    table = trips(tmp_path, "mor")
+    before, instants = stored(table), len(table.timeline)
+    sources = {"trips": table.path, **SOURCES}
+
+    def outcome(text: str) -> Any:
+        try:
+            found = hudi.sql(spark, text, tables=sources)
+            return sorted(map(tuple, found.collect()), key=repr)
+        except (pyhudi.PyhudiError, PySparkException):  # the latter while rows are collected
+            return "refused"
+
+    expected = {text: sorted(rows, key=repr) for text, rows in READ}
+    expected |= {text: "refused" for text, _ in WRONG if text != "select version()"}
+    found = {text: outcome(text) for text in expected}
+    assert {t: rows for t, rows in found.items() if rows != expected[t]} == OTHER_ON_SPARK
+    assert stored(table) == before and len(table.timeline) == instants
