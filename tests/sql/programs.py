@@ -480,7 +480,7 @@ class World:
         given = {"table": self.fixed, "source": source.columns}
         text = f"merge into trips as t using {source.text} as s on {on} "
         text += " ".join(one.text(duck=False, **given) for one in clauses)
-        has_key = kind not in ("sum", "other")
+        has_key = kind != "sum" and not by_other
         by_ordering = self.ordering if has_key and self.ordering in source.columns else None
         rows = source.duck
         keyed = ", ".join(self.keys)
