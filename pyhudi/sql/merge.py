@@ -312,7 +312,7 @@ class _Merge:
         rest = " and all other records" * bool(self._of(Pair.NOT_MATCHED_BY_SOURCE))
         way = f"records are found by their keys{rest}: ON equates {', '.join(keys)}"
         is_cast = found != given
-        unique = self._duplicates(tree, is_by_key=True)
+        unique = None if self._ordering() else self._duplicates(tree)
         return Plan(self.table, query, found, clauses, unique, way, is_cast)
 
     def _keys(self) -> tuple[dict[str, Tree], list[Tree]]:
@@ -489,8 +489,8 @@ class _Merge:
     def _op(self) -> Tree:
         """The number of the clause that a pair goes to, or null.
 
-        Where ON does not equate the key and an ordering field decides between the rows of the
-        source for one record, all of them take part, also those that no clause applies to.
+        Where an ordering field decides between joined rows, all source rows of a record take
+        part, also those that no clause applies to.
         """
         target = _present(self.statement.target.alias, _IN_TARGET)
         source = _present(self.statement.source_alias, _IN_SOURCE)
@@ -505,10 +505,15 @@ class _Merge:
                 *pairs[clause.pair], *([clause.condition] if clause.condition else [])
             )
             found = found.when(condition, exp.cast(exp.Literal.number(number), "bigint"))
-        if self._ordering() and not self._own_places():
+        if self._folds:
             no_clause = exp.cast(exp.Literal.number(_NO_CLAUSE), "bigint")
             found = found.when(exp.and_(target, source), no_clause)
         return found
+
+    @property
+    def _folds(self) -> bool:
+        """Whether an ordering field decides between joined rows: ON does not equate the key."""
+        return bool(self._ordering()) and not self._own_places()
 
     def _own_places(self) -> dict[str, Tree]:
         """The source's value of each key and partition column, if ON equates the record key."""
@@ -565,9 +570,7 @@ class _Merge:
             values = clause.assignments
             value = self._source_column(name) if values is None else values.get(name)
             found = found.when(_is(op, number), (value or exp.null()).copy())
-        if not found.args.get("ifs"):
-            return stored
-        return found.else_(stored)
+        return found.else_(stored) if found.args.get("ifs") else stored
 
     def _places(self) -> tuple[str, ...]:
         """The columns that identify a record."""
@@ -593,13 +596,11 @@ class _Merge:
         )
         return _is(rank, 1)
 
-    def _duplicates(self, tree: Tree, *, is_by_key: bool = False) -> Bound | None:
-        """A query of the keys that several rows have; None if an ordering field decides.  Where it
-        decides for stored records, a row to insert is still no other row of one."""
+    def _duplicates(self, tree: Tree) -> Bound | None:
+        """A query of the keys that several rows have.  Where an ordering field decides between
+        joined rows, of those that a row to insert shares with others; None without such rows."""
         several: Tree = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-        if self._ordering() and is_by_key:
-            return None
-        if self._ordering() and not self._own_places():
+        if self._folds:
             inserts = [n for n, c in enumerate(self.clauses) if c.act is Act.INSERT]
             if not inserts:
                 return None
