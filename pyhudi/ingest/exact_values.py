@@ -14,12 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.ingest.message_formats.json_values import (
-    clock_times,
-    decimals,
-    times_of_day,
-    timestamps,
-)
+from pyhudi.ingest.message_formats import json_values
+from pyhudi.ingest.message_formats.json_values import decimals, times_of_day
 
 _INFINITE: Final = r"(?i)^[+-]?inf(inity)?$"
 _BASE: Final = r"[xX]"
@@ -51,17 +47,11 @@ def exact(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def of_text(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
     """Raises ArrowInvalid for a text that is not a value of the type."""
-    if pt.is_timestamp(kind):
-        return lambda texts: timestamps(texts, kind)
-    if pt.is_time(kind):
-        return lambda texts: clock_times(texts, kind)
-    if pt.is_decimal(kind):
-        return lambda texts: decimals(texts, kind)
     if pt.is_floating(kind):
         return lambda texts: _floats(texts, kind)
     if pt.is_integer(kind):
         return lambda texts: _integers(texts, kind)
-    return lambda texts: texts.cast(pa.string()).cast(kind)
+    return json_values.of_text(kind)
 
 
 def _integers(texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -277,7 +277,7 @@ class _Values:
         numbers = np.isin(kinds, _NUMBERS)
         bad = np.zeros(len(found), np.bool_)
         parts, where = [], []
-        for is_number, convert in ((True, _of_number(kind)), (False, _of_text(kind))):
+        for is_number, convert in ((True, _of_number(kind)), (False, of_text(kind))):
             chosen = np.flatnonzero(numbers == is_number)
             if not len(chosen):
                 continue
@@ -353,7 +353,8 @@ def _of_number(kind: pa.DataType) -> Convert:
     return lambda texts: texts.cast(pa.int64()).cast(kind)
 
 
-def _of_text(kind: pa.DataType) -> Convert:
+def of_text(kind: pa.DataType) -> Convert:
+    """Raises ArrowInvalid for a text that is not a value of the type in JSON."""
     if pt.is_floating(kind):
         return lambda texts: _not_finite(texts, kind)
     if pt.is_timestamp(kind):
