@@ -1,4 +1,4 @@
-"""Who may write by the server, what becomes of each statement, and the audit of it."""
+"""Write permissions of clients, the outcome of each statement, and the audit log."""
 
 from __future__ import annotations
 
