@@ -9,7 +9,7 @@ whose memory and time are limited; `query_pool` starts and ends them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -140,16 +140,18 @@ class Queries:
             yield relation.limit(0).to_arrow_table().schema, self._limited(relation)
 
     def _limited(self, relation: DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
-        rows = size = 0
-        for batch in relation.to_arrow_reader(batch_size=_BATCH_ROWS):
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows > self.limits.result_rows or size > self.limits.result_bytes:
-                raise UserError(
-                    "the result is larger than the server allows",
-                    rows=self.limits.result_rows,
-                    bytes=self.limits.result_bytes,
-                    hint="select fewer rows or columns",
-                )
+        found = bounded(
+            relation.to_arrow_reader(batch_size=_BATCH_ROWS),
+            self.limits.result_rows,
+            self.limits.result_bytes,
+            UserError(
+                "the result is larger than the server allows",
+                rows=self.limits.result_rows,
+                bytes=self.limits.result_bytes,
+                hint="select fewer rows or columns",
+            ),
+        )
+        for batch in found:
             yield from _divided(batch)
 
     def _relation(
@@ -207,6 +209,17 @@ def _statement(query: str) -> Any:
     if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
         raise UserError("not a single SELECT statement", hint="the server is read only")
     return found[0]
+
+
+def bounded(
+    batches: Iterable[pa.RecordBatch], rows: int, size: int, beyond: UserError
+) -> Iterator[pa.RecordBatch]:
+    """The batches.  Raises `beyond` before the one that exceeds the number of rows or bytes."""
+    for batch in batches:
+        rows, size = rows - batch.num_rows, size - batch.nbytes
+        if rows < 0 or size < 0:
+            raise beyond
+        yield batch
 
 
 @contextmanager

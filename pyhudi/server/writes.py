@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from pyhudi.api.table import Table
 from pyhudi.errors import UserError
-from pyhudi.server.queries import Limits, reported
+from pyhudi.server.queries import Limits, bounded, reported
 from pyhudi.sql.duckdb_engine import DuckDbEngine
 from pyhudi.sql.names import Names
 from pyhudi.sql.parse import Parsed, parse
@@ -130,18 +130,14 @@ class _BoundedEngine(DuckDbEngine):
         return pa.RecordBatchReader.from_batches(found.schema, self._counted(found))
 
     def _counted(self, batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        rows = size = 0
+        beyond = UserError(
+            "the statement writes more than the server allows",
+            rows=self.limits.rows,
+            bytes=self.limits.bytes,
+            hint="write fewer rows with a statement",
+        )
         with batches:
-            for batch in batches:
-                rows, size = rows + batch.num_rows, size + batch.nbytes
-                if rows > self.limits.rows or size > self.limits.bytes:
-                    raise UserError(
-                        "the statement writes more than the server allows",
-                        rows=self.limits.rows,
-                        bytes=self.limits.bytes,
-                        hint="write fewer rows with a statement",
-                    )
-                yield batch
+            yield from bounded(batches, self.limits.rows, self.limits.bytes, beyond)
 
 
 class _ServedNames(Names):
