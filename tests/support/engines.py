@@ -15,16 +15,18 @@ R = TypeVar("R")
 
 class FarEngine(LocalEngine):
     """As a cluster treats tasks: they and their results travel as bytes, rows are staged in
-    files, and each task runs twice, of which the first result is lost."""
+    files, and each task runs twice, of which the first result is lost.  labels: of the runs."""
 
     def __init__(self) -> None:
         super().__init__(2)
+        self.labels: list[str] = []
 
     @property
     def shares_memory(self) -> bool:
         return False
 
     def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+        self.labels.append(label)
         results: list[R] = []
         for item in items:
             sent = pickle.dumps((task, item))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +12,6 @@ import pyhudi
 from tests.support.engines import FarEngine
 from tests.support.inside import state_of
 
-T = TypeVar("T")
-R = TypeVar("R")
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
 
 
@@ -75,21 +71,11 @@ def test_lost_attempts_leave_nothing_behind(tmp_path: Path, kind: str, index: st
     assert {str(p.relative_to(path)) for p in data} <= named
 
 
-class WatchedEngine(FarEngine):
-    def __init__(self) -> None:
-        super().__init__()
-        self.labels: list[str] = []
-
-    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
-        self.labels.append(label)
-        return super().run(task, items, label=label)
-
-
 @pytest.mark.parametrize(("count", "sent"), [(1000, False), (1001, True)])
 def test_few_rows_are_looked_up_where_the_write_is_planned(
     tmp_path: Path, count: int, sent: bool
 ) -> None:
-    engine = WatchedEngine()
+    engine = FarEngine()
     made = pyhudi.create_table(
         tmp_path / "t", SCHEMA, record_key="id", partition_by="part", ordering="ts"
     )

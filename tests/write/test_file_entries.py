@@ -35,19 +35,7 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-class Labelled(FarEngine):
-    """Tasks travel and run twice; `labels` are those of the runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.labels: list[str] = []
-
-    def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
-        self.labels.append(label)
-        return super().run(task, items, label=label)
-
-
-class WithoutEntries(Labelled):
+class WithoutEntries(FarEngine):
     """An engine whose tasks return no entries of the files that they write."""
 
     def run(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
@@ -85,7 +73,7 @@ def batches(seed: int) -> list[pa.Table]:
     ]
 
 
-def written(path: Path, engine: Labelled, version: int, kind: Kind) -> tuple[Table, set[str]]:
+def written(path: Path, engine: FarEngine, version: int, kind: Kind) -> tuple[Table, set[str]]:
     """A table after all batches, and the labels of runs of the first write that has indexes."""
     rows = batches(seed=version)
 
@@ -151,7 +139,7 @@ def _comparable(entry: dict[str, Any] | None) -> dict[str, str] | None:
 def test_entries_are_the_same_whoever_computes_them(
     tmp_path: Path, version: int, kind: Kind
 ) -> None:
-    by_tasks, tasks = written(tmp_path / "tasks", Labelled(), version, kind)
+    by_tasks, tasks = written(tmp_path / "tasks", FarEngine(), version, kind)
     by_commit, commit = written(tmp_path / "commit", WithoutEntries(), version, kind)
     found = entries(by_tasks)
     assert len(found) > 8 * PARTS and found == entries(by_commit)
