@@ -255,7 +255,22 @@ class Changes(Reader):
         self.rows = {k: v for k, v in (self.rows | found).items() if k not in deleted}
         if history.rnd.random() < 0.3 and history.version > 6:
             assert rows_of(table.changes(self.position).to_arrow()) == found
+        self._read_past(table, until)
         return until
+
+    def _read_past(self, table: Table, until: str) -> None:
+        """A range that ends at any earlier commit has the rows of its end, or they are gone."""
+        history = self.history
+        done = [commit.position for commit in history.commits if commit.position <= until]
+        for _ in range(3 if done else 0):
+            since, end = sorted(history.rnd.choices([START, *done], k=2))
+            try:
+                found = rows_of(table.changes(since, end, columns=["id", "v"]).to_arrow())
+            except SnapshotExpiredError:
+                history.seen["past ranges expired"] += 1
+                continue
+            assert found == history.between(since, end), f"from {since} to {end}"
+            history.seen["past ranges"] += 1
 
 
 class Differences(Reader):

@@ -9,9 +9,8 @@ so a commit that began early and completed late can be archived before others th
 
 The cost depends on the commits in the range, not on the size of the table: their metadata names the
 file groups and, for a copy-on-write table, the exact files; nothing is listed.  Layout 2 also reads
-the instants of the archive, once.  Only a range that begins before the active timeline reads all
-file groups; in layout 2 those of the newest snapshot, as Apache Hudi 1.2.0 does, so that rows that
-later commits have overwritten are left out.
+the instants of the archive, once.  Only a range that begins before the active timeline and has no
+end, or begins before all known commits, reads all file groups.
 
 A hollow commit (hole) is a write that is still pending before a completed one.  When it completes,
 its rows belong to an instant that readers have already passed.  FAIL rejects such a range, BLOCK
@@ -195,7 +194,7 @@ def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
         raise UserError("changes need the meta columns, which this table does not store")
     since = as_position(state, changes.since)
     until = None if changes.until is None else as_position(state, changes.until)
-    if _reaches_archive(state, since, until):
+    if _is_newest_of_archive(state, since, until):
         where = range_filter(state, changes)
         return ChangeWindow(state, since, None, None, changes.partitions, where, True)
     moment, limit = (state, None) if until is None else state.until(until)
@@ -209,18 +208,20 @@ def open_window(state: TableState, changes: ChangeRange) -> ChangeWindow:
     )
 
 
-def _reaches_archive(state: TableState, since: Position, until: Position | None) -> bool:
-    """Whether a range that begins before the active timeline has archived commits (layout 2).
+def _is_newest_of_archive(state: TableState, since: Position, until: Position | None) -> bool:
+    """Whether a range that begins before the active timeline, has archived commits and ends with
+    the newest commit (layout 2): the newest snapshot has its rows, whatever was cleaned.
 
     Commits that a savepoint retains do not begin the timeline."""
     if not state.log.layout.has_completion_times:
+        return False
+    if until is not None and any(i.position > until for i in state.commits):
         return False
     start = Visibility.of(state.timeline).start
     active = [i.position for i in state.timeline.commits if start is not None and i.time >= start]
     if not active or since >= min(active):
         return False
-    archived = (i for i in state.commits if i.time not in state.timeline.times)
-    return any(i.position > since and (until is None or i.position <= until) for i in archived)
+    return any(i.position > since and i.time not in state.timeline.times for i in state.commits)
 
 
 def range_filter(state: TableState, changes: ChangeRange) -> Predicate | None:
