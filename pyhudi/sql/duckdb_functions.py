@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from pyhudi.errors import UserError
 from pyhudi.near_names import near_names
+from pyhudi.read.sql.sql_syntax import PARSER_FAULTS
 from pyhudi.sql.duckdb_casts import CAST_MACROS, parsed
 from pyhudi.sql.statements import Tree
 
@@ -148,9 +149,20 @@ def for_duckdb(tree: Tree) -> Tree:
                 _refuse(node, node.name)
         elif change is None and isinstance(node, exp.Func) and not _is_same(node):
             _refuse(node, node.sql_name())
-        if change is not None and (changed := change(node)) is not node:
+        if change is not None and (changed := _changed(node, change)) is not node:
             node.replace(changed)
     return holder.this
+
+
+def _changed(node: Tree, change: Callable[[Any], Tree]) -> Tree:
+    try:
+        return change(node)
+    except PARSER_FAULTS as error:  # sqlglot counts the arguments of few functions
+        raise UserError(
+            "the function does not take these arguments",
+            function=node.name if isinstance(node, exp.Anonymous) else node.key,
+            reason=str(error),
+        ) from None
 
 
 def _is_same(node: Tree) -> bool:
@@ -375,12 +387,18 @@ def _as_date(node: Tree) -> Tree:
 
 
 def _weekday(node: Tree) -> Tree:
-    day = _call("isodow", *(one.copy() for one in node.expressions))
+    day = _call("isodow", _only(node))
     return exp.Paren(this=exp.Sub(this=day, expression=exp.Literal.number(1)))
 
 
+def _only(node: Tree) -> Tree:
+    """A copy of the one argument of a function."""
+    (value,) = node.expressions
+    return value.copy()
+
+
 def _is_null(node: Tree) -> Tree:
-    return exp.Paren(this=exp.Is(this=node.expressions[0].copy(), expression=exp.null()))
+    return exp.Paren(this=exp.Is(this=_only(node), expression=exp.null()))
 
 
 def _is_not_null(node: Tree) -> Tree:
@@ -408,8 +426,7 @@ def _months_between(node: Tree) -> Tree:
 
 
 def _to_bigint(node: Tree) -> Tree:
-    (value,) = node.expressions
-    return _cast(exp.Cast(this=value.copy(), to=exp.DataType.build("bigint")))
+    return _cast(exp.Cast(this=_only(node), to=exp.DataType.build("bigint")))
 
 
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?)?|epoch")
@@ -435,6 +452,6 @@ CHANGED: Final[Mapping[str, Callable[[Any], Tree]]] = {
 }  # fmt: skip
 BY_NAME: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "weekday": _weekday, "isnull": _is_null, "isnotnull": _is_not_null, "pmod": _pmod,
-    "bigint": _to_bigint, "mean": lambda node: exp.Avg(this=node.expressions[0].copy()),
-    "every": lambda node: exp.LogicalAnd(this=node.expressions[0].copy()),
+    "bigint": _to_bigint, "mean": lambda node: exp.Avg(this=_only(node)),
+    "every": lambda node: exp.LogicalAnd(this=_only(node)),
 }  # fmt: skip

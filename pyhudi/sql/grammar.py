@@ -106,7 +106,10 @@ def short(text: str) -> str:
 
 def _shown(node: Tree) -> str:
     """A node as text for errors; what Spark's dialect lacks is no matter there."""
-    return str(node.sql(dialect(), unsupported_level=ErrorLevel.IGNORE))
+    try:
+        return str(node.sql(dialect(), unsupported_level=ErrorLevel.IGNORE))
+    except PARSER_FAULTS:  # arguments that sqlglot does not expect
+        return str(node.key.upper())
 
 
 def closed(node: Tree, known: frozenset[str] | None = None) -> None:

@@ -28,6 +28,19 @@ def test_changed_statements_end_in_errors_of_pyhudi(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "call",
+    ["dayofweek()", "substr('a')", "ceil()", "pmod(1)", "bigint(1, 2)", "isnull(1, 2)", "every()",
+     "weekday()", "regexp_replace(1, 2)", "regexp_extract('a', 'b', 'c', 'd')", "isnotnull()",
+     "ts_or_ds_add('a', 'b', 'c', 'd')"],
+)  # fmt: skip
+def test_a_function_with_other_arguments_is_an_error_of_pyhudi(call: str) -> None:
+    with pytest.raises(
+        pyhudi.UserError, match=r"arguments|not valid SQL|position|rejected|the engine"
+    ):
+        pyhudi.sql(f"select {call}")
+
+
+@pytest.mark.parametrize(
     "text",
     ["select map('a' map(), 1)", "delete from t where map('a' map(), 1) = 2",
      "call show_commits(map('a' map(), 1))"],
