@@ -111,14 +111,15 @@ def proofs() -> list[Proof]:
 
 
 def _histories() -> Iterator[Proof]:
-    """200 rounds of 500 operations; 500 random tables; seeds of the simulation; programs of SQL;
-    the model."""
+    """200 rounds of 500 operations; 500 random tables; seeds of the simulation; programs of SQL,
+    also of two processes; the model."""
     yield from parts("history", 40, "{python} -m tests.history --seed {seed} --rounds 5 --ops 500")
     for version in VERSIONS:
         command = f"{{python}} -m tests.properties.table_machine --version {version} --minutes 9"
         yield from parts(f"properties/{version}", 3, command + " --seed {seed}")
     yield from parts("simulation", 6, "{python} -m tests.simulation --seconds 540 --first {seed}")
     yield from parts("sql/programs", 4, "{python} -m tests.sql.programs --seed {seed}")
+    yield Proof("sql/concurrent", "{python} -m tests.sql.concurrent --seed {seed}")
     for version in (6, 9):
         yield Proof(f"model/{version}", f"{{python}} -m tests.model.run --version {version}")
 
@@ -190,7 +191,8 @@ def _kills() -> Iterator[Proof]:
 
 
 def _suites() -> Iterator[Proof]:
-    """The suite without Java on tables of older versions; what CI runs, on two Pythons; others."""
+    """The suite without Java on tables of older versions; what CI runs, on two Pythons; others;
+    the example of dbt, in an environment that it makes."""
     for version in (6, 8):
         arguments = f"--table-version={version} -m '{SUITES['plain'][1]}' tests"
         yield from tests(f"version-{version}", 8, arguments)
@@ -202,6 +204,7 @@ def _suites() -> Iterator[Proof]:
         yield Proof(f"{name}/benches", "{python} -m bench --smoke", **given)
         for suite, (count, marks) in SUITES.items():
             yield from tests(f"{name}/{suite}", count, f"-m '{marks}' tests", **given)
+    yield Proof("dbt", "make --no-print-directory -o build example-dbt")
     for release in PYTHONS:
         yield Proof(f"pythons/{release}/wheel", f"{{python}} -m tests.support.pythons {release}")
         python = f"build/py{release}/bin/python"
