@@ -217,10 +217,10 @@ def check(seed: int, folder: Path, pair: Pair, counts: Counter[str]) -> None:
     conflicts = pair.run(seed, folder, options)
     assert all(isinstance(one, int) for one in conflicts), f"{what}\n{conflicts}"
     found = sorted(pyhudi.open_table(folder).to_arrow().to_pylist(), key=lambda one: str(one["id"]))
-    wanted = sorted(expected(seed).values(), key=lambda one: str(one["id"]))
-    wrong = [one for one in found if one not in wanted]
-    lost = [one for one in wanted if one not in found]
-    assert found == wanted, f"{what}\nfound {wrong}\nexpected {lost}"
+    model = sorted(expected(seed).values(), key=lambda one: str(one["id"]))
+    wrong = [one for one in found if one not in model]
+    lost = [one for one in model if one not in found]
+    assert found == model, f"{what}\nfound {wrong}\nexpected {lost}"
     assert pyhudi.open_table(folder).doctor().findings == (), what
     counts += Counter(tables=1, statements=2 * TURNS, conflicts=sum(conflicts))
 
