@@ -182,6 +182,11 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
 
 
+@cache
+def is_unusual(name: str) -> bool:
+    return name not in PROMISED_NAMES and any(map(UNUSUAL_IN_NAMES.fullmatch, words_of(name)))
+
+
 def test_words_of_names_are_found_in_every_spelling() -> None:
     assert words_of("_is_keptFile") == ["is", "kept", "file"]
     assert words_of("ToldAPI") == ["told", "api"]
@@ -201,7 +206,7 @@ def test_names_use_standard_terms(folder: str) -> None:
         f"{relative(path)}:{line}: {name}"
         for path, tree in parsed
         for line, name in [(0, path.stem), *identifiers(tree)]
-        if name not in PROMISED_NAMES and any(map(UNUSUAL_IN_NAMES.fullmatch, words_of(name)))
+        if is_unusual(name)
     }
     assert not found, "\n".join(sorted(found))
 

@@ -79,7 +79,7 @@ def rebuild(fs: FileSystem) -> object:
     return open_(fs).metadata.rebuild()
 
 
-@stops(47, 5)
+@stops(97, 5)
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("next_act", ["rebuild", "repair", "clean", "version"])
 def test_a_rebuild_of_the_metadata_table_that_stopped_keeps_its_partitions(

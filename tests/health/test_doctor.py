@@ -25,6 +25,7 @@ from pyhudi.table.properties import PAYLOAD_CLASS, TableType, load_config, store
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.archive_files import ArchiveFiles
 from tests.crash.torn import SCHEMA, copy_of, died, index_of, opened, rows, snapshot, table
+from tests.support.examples import stops
 from tests.support.filesystems import every_stop
 from tests.support.golden import golden_names, golden_table, unzipped
 from tests.support.inside import state_of
@@ -206,8 +207,9 @@ def test_a_rebuild_of_the_metadata_table_changes_no_answer(fs: MemoryFileSystem)
     assert snapshot(fs) == {**want, "k0": 9, "k1": 9}
 
 
+@stops(5)
 def test_a_clean_that_runs_or_stopped_is_no_fault_of_the_metadata_table(
-    sound: MemoryFileSystem,
+    sound: MemoryFileSystem, one_in: int
 ) -> None:
     """It deletes files, also of archived commits, before it says so there."""
     before = copy_of(sound)
@@ -219,7 +221,7 @@ def test_a_clean_that_runs_or_stopped_is_no_fault_of_the_metadata_table(
     Table(before, options=parse_options(few), engine=LocalEngine(1)).archive()
     files = {path for path in before.store.files if path.endswith(".parquet")}
     deleted = False
-    for stop in every_stop(before, lambda fs: opened(fs).clean()):
+    for stop in every_stop(before, lambda fs: opened(fs).clean(), one_in=one_in):
         deleted = deleted or bool(files - stop.fs.store.files.keys())
         codes = {finding.code for finding in examine(stop.fs).findings}
         assert codes.isdisjoint({"metadata", "metadata-files"}), str(stop)

@@ -22,7 +22,7 @@ from pyhudi.read.sql.sql_filter import as_filter
 from tests.support.arrow_filter_cases import ArrowGenerator
 from tests.support.filter_cases import FLOATS, SCHEMA, Case, Generator, random_rows
 
-FILTERS = int(os.environ.get("FILTERS", "200"))
+FILTERS = int(os.environ.get("FILTERS", "100"))
 SEED = int(os.environ.get("SEED", "26"))
 
 
@@ -80,7 +80,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_scans_with_statistics_select_what_the_evaluation_selects(tables: dict[str, Any]) -> None:
-    for at, case in enumerate(cases(max(FILTERS // 16, 24), 1)):
+    for at, case in enumerate(cases(max(FILTERS // 16, 12), 1)):
         name = list(tables)[at % len(tables)]
         table, rows = tables[name]
         expected = selected(case, rows)
@@ -94,7 +94,7 @@ def test_arrow_expressions_with_statistics_select_what_arrow_selects(
 ) -> None:
     generator = ArrowGenerator(SEED)
     compared = skipped = 0
-    for at in range(max(FILTERS // 4, 48)):
+    for at in range(max(FILTERS // 4, 24)):
         where, name = generator.expression(), list(tables)[at % len(tables)]
         table, rows = tables[name]
         try:
@@ -112,7 +112,7 @@ def test_known_conditions_of_a_conjunction_skip_files(tables: dict[str, Any]) ->
     """Joined to conditions that are not analyzed, the others skip what they skip alone."""
     generator = ArrowGenerator(SEED + 5)
     compared = skipped = 0
-    for at in range(max(FILTERS // 4, 48)):
+    for at in range(max(FILTERS // 4, 24)):
         known, unknown = generator.expression(), generator.unknown()
         if as_predicate(known, SCHEMA).refused is not None:
             continue
@@ -143,7 +143,7 @@ def test_lazy_frames_select_what_polars_selects(tables: dict[str, Any]) -> None:
     memory = polars.DataFrame(table.scan(SCHEMA.names).to_arrow())
     frames = (pyhudi.polars.scan(table), pyhudi.polars.scan(table, reader="arrow"))
     compared = 0
-    for at, case in enumerate(cases(max(FILTERS // 8, 48), 4)):
+    for at, case in enumerate(cases(max(FILTERS // 8, 24), 4)):
         try:
             condition = polars.sql_expr(case.text)
             expected = sorted(memory.filter(condition)["id"].to_list())

@@ -101,7 +101,7 @@ def rows_of(found: pa.Table) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-@examples(8, 25, UNSHRUNK, steps=batches, wheres=st.lists(filters(), min_size=4, max_size=4))
+@examples(4, 25, UNSHRUNK, steps=batches, wheres=st.lists(filters(), min_size=4, max_size=4))
 def test_answers_are_equal_with_skipping_on_and_off(
     kind: str, steps: list[Any], wheres: list[pc.Expression]
 ) -> None:
@@ -236,7 +236,7 @@ def tables_of_apache_hudi() -> list[str]:
     ]
 
 
-@pytest.mark.covering(1, most=16)
+@pytest.mark.covering(1, most=8)
 @pytest.mark.parametrize("name", tables_of_apache_hudi())
 def test_tables_of_apache_hudi_give_equal_answers(name: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(fixtures() / name) as file:

@@ -21,6 +21,7 @@ from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.commit_metadata import CommitMetadata
 from pyhudi.timeline.instant import Action
 from pyhudi.write.table_creation import NewTable
+from tests.support.examples import stops
 from tests.support.filesystems import clone, every_stop, tree
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
@@ -231,9 +232,10 @@ def test_a_torn_deferred_file_is_reported_and_can_be_discarded(fs: MemoryFileSys
     assert stored(fs) == before
 
 
+@stops(5)
 @pytest.mark.parametrize("verb", ["upsert", "publish", "discard"])
 def test_a_stop_anywhere_keeps_the_write_whole_or_not_at_all(
-    fs: MemoryFileSystem, verb: str
+    fs: MemoryFileSystem, verb: str, one_in: int
 ) -> None:
     old = stored(fs)
     done = clone(fs)
@@ -246,7 +248,7 @@ def test_a_stop_anywhere_keeps_the_write_whole_or_not_at_all(
             getattr(open_(disk), verb)(deferred_at(done))
         )  # fmt: skip
 
-    for stop in every_stop(start, act):
+    for stop in every_stop(start, act, one_in=one_in):
         found = stored(stop.fs)
         assert found in ((old, new) if verb == "publish" else (old,)), str(stop)
         check_index(stop.fs, found)
