@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -164,15 +166,42 @@ class Commands:
                 return {"rows": self._session.save(rows, out), "out": out}
             return {"results": [row.asDict(recursive=True) for row in rows.collect()]}
 
+    def statements(
+        self, items: list[dict[str, Any]], name: str, sources: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The rows or the error of SQL statements, each on the table at its path.
+
+        items: `text`, `path` and, if there are any, `parameters` and `conf`.  name: of the table
+        in all of them.  sources: files of Parquet by the names of views of their rows.
+        """
+        spark = self._session.spark
+        for view, file in (sources or {}).items():
+            spark.read.parquet(file).createOrReplaceTempView(view)
+        outcomes = []
+        for path, of_path in groupby(items, key=itemgetter("path")):
+            with self._catalogued(path, name):
+                outcomes += [self._outcome(**item) for item in of_path]
+        return {"outcomes": outcomes}
+
+    def _outcome(
+        self, path: str, text: str, parameters: Any = None, conf: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        with self._session_options(path, conf or {}):
+            try:
+                rows = self._session.spark.sql(text, args=parameters).collect()
+            except Exception as failed:  # what Spark and the JVM raise is the outcome
+                return {"error": str(failed).strip()[:400]}
+            return {"rows": [list(row) for row in rows]}
+
     def _procedure(self, name: str, table: str, args: dict[str, Any]) -> list[dict[str, Any]]:
         shown = [f"table => '{table}'", *(f"{k} => {_literal(v)}" for k, v in args.items())]
         rows = self._session.spark.sql(f"CALL {name}({', '.join(shown)})").collect()
         return [row.asDict(recursive=True) for row in rows]
 
     @contextmanager
-    def _catalogued(self, path: str) -> Iterator[str]:
+    def _catalogued(self, path: str, name: str = "the_table") -> Iterator[str]:
         """A name of the table in the catalogue; CREATE TABLE rewrites hoodie.properties."""
-        spark, name = self._session.spark, "the_table"
+        spark = self._session.spark
         spark.sql(f"DROP TABLE IF EXISTS {name}")
         try:
             with tables.unchanged_properties(path):
