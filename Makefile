@@ -230,7 +230,10 @@ endef
 
 long-faults = $(BIN)/python -m tests.index_faults --keys 2000000 --faults 3000 --seed $${SEED:-1}
 
-long-filters = FILTERS=20000 $(PYTEST) -m 'slow or not slow' tests/read/test_generated_filters.py tests/read/test_sqlglot_versions.py
+define long-filters
+FILTERS=20000 $(PYTEST) -m 'slow or not slow' tests/read/test_generated_filters.py tests/read/test_sqlglot_versions.py
+FILTERS=400 $(PYTEST) tests/spark/test_generated_filters.py
+endef
 
 define long-fuzz
 $(BIN)/python -m tests.fuzz.run --count 20000 --seed $${SEED:-0}

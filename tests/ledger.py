@@ -141,6 +141,8 @@ def _formats() -> Iterator[Proof]:
     for part in range(4):
         command = "FILTERS=5000 SEED={seed} {python} -m pytest tests/read/test_generated_filters.py"
         yield Proof(f"filters/{part + 1}-of-4", command)
+    command = "FILTERS=400 SEED={seed} {python} -m pytest tests/spark/test_generated_filters.py"
+    yield Proof("filters/spark", command)
     for kind in ("cow", "mor"):
         command = f"{{python}} -m tests.index_faults --keys 2000000 --faults 1500 --kind {kind}"
         yield Proof(f"index-faults/{kind}", command + " --seed {seed}")
