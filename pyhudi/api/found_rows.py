@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyhudi.api.table import Table
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, without_meta
-from pyhudi.table.properties import TableConfig
 from pyhudi.write.input.batch import NoRows, Rows, StreamRows
 from pyhudi.write.merge_clauses import Clause, ConditionalMerge, FoundRows, compiled, source_schema
 from pyhudi.write.schema_changes import SchemaChange
@@ -86,7 +85,10 @@ def merge_found(
 
 
 def check_merge(
-    source: pa.Schema, clauses: tuple[Clause, ...], stored: pa.Schema, config: TableConfig
+    table: Table, source: pa.Schema, clauses: tuple[Clause, ...], stored: pa.Schema
 ) -> None:
-    """Raise UserError for clauses that cannot be converted, or that never apply."""
-    compiled(clauses, source_schema(source, stored, config), stored, config)
+    """Raise UserError for clauses that cannot be converted, or that never apply; SchemaError for
+    columns of the source whose structs have other fields than the table's."""
+    fills = table._options.write.null_for_missing
+    given = source_schema(source, stored, table.config, fills_missing=fills)
+    compiled(clauses, given, stored, table.config)

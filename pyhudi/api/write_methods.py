@@ -277,7 +277,9 @@ class WritingVerbs(IngestVerbs):
         def execute(clauses: tuple[Clause, ...], *, dry_run: bool, publish: bool) -> WriteReport:
             state, stored = self._current_schema()
             schema = without_meta(stored)
-            source = source_schema(incoming.schema, schema, state.config)
+            fills = self._options.write.null_for_missing
+            given = incoming.schema
+            source = source_schema(given, schema, state.config, fills_missing=fills)
             compiled(clauses, source, schema, state.config)
             return self._write(
                 Operation.UPSERT,

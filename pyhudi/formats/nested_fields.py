@@ -5,13 +5,14 @@ Names of columns have no dots, so a path is never ambiguous.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import SchemaError
+from pyhudi.formats.schema_conform import is_any_list
 
 
 def root_of(name: str) -> str:
@@ -51,3 +52,35 @@ def values_at(rows: pa.Table, name: str) -> pa.ChunkedArray:
     for part in inner:
         values = pc.struct_field(values, part)
     return values
+
+
+def check_same_fields(
+    given: pa.DataType, known: pa.DataType, name: str, *, fills_missing: bool = False
+) -> None:
+    """Raise SchemaError where values of type `given` have other fields in structs than the column
+    `name` of type `known`: a conversion would write null for the one and drop the other.
+
+    fills_missing: whether fields that the values lack may be null.
+    """
+    ours, theirs = set(_inner_fields(known, name)), set(_inner_fields(given, name))
+    missing = set() if fills_missing else ours - theirs
+    if missing or theirs - ours:
+        raise SchemaError(
+            "the values of a column have other fields than the table",
+            column=name,
+            missing=", ".join(sorted(missing)) or None,
+            unknown=", ".join(sorted(theirs - ours)) or None,
+            hint="give structs the fields of the table, or add columns to it; nothing was written",
+        )
+
+
+def _inner_fields(kind: pa.DataType, path: str) -> Iterator[str]:
+    """Paths of the fields of structs in a type, at any depth."""
+    if pt.is_struct(kind):
+        for field in kind:
+            yield f"{path}.{field.name}"
+            yield from _inner_fields(field.type, f"{path}.{field.name}")
+    elif pt.is_map(kind):
+        yield from _inner_fields(kind.item_type, f"{path}.value")
+    elif is_any_list(kind):
+        yield from _inner_fields(kind.value_type, f"{path}.element")

@@ -306,7 +306,7 @@ class _Merge:
         given = self.engine.schema(query)
         found = _with_doubles(given, self.schema)
         try:
-            check_merge(found, clauses, self.schema, self.table.config)
+            check_merge(self.table, found, clauses, self.schema)
         except UserError as error:
             raise _NotByKeyError(error.what) from None
         rest = " and all other records" * bool(self._of(Pair.NOT_MATCHED_BY_SOURCE))
@@ -481,7 +481,7 @@ class _Merge:
         query = self.binder.bound(tree)
         given = self.engine.schema(query)
         found = _with_doubles(given, self.schema)
-        check_merge(found, tuple(clauses), self.schema, config)
+        check_merge(self.table, found, tuple(clauses), self.schema)
         way = f"records are found by a join with all rows of the table: {reason}"
         is_cast, order = found != given, tuple(clauses)
         return Plan(self.table, query, found, order, self._duplicates(tree), way, is_cast)

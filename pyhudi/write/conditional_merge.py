@@ -111,8 +111,10 @@ def rows_to_write(
     parts, buckets: the source rows, keyed and looked up.  plan: how to key the rows to write.
     """
     table = context.schema
-    source = source_schema(merge.source.schema, table, context.state.config)
-    clauses = compiled(merge.clauses, source, table, context.state.config)
+    fills = context.options.null_for_missing
+    config = context.state.config
+    source = source_schema(merge.source.schema, table, config, fills_missing=fills)
+    clauses = compiled(merge.clauses, source, table, config)
     deletes = any(clause.kind.deletes for clause in clauses)
     has_rest = any(clause.kind.pair is Pair.NOT_MATCHED_BY_SOURCE for clause in clauses)
     if IS_DELETED not in table.names and deletes:

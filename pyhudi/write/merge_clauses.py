@@ -16,8 +16,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import UserError
-from pyhudi.formats.nested_fields import type_at
+from pyhudi.errors import SchemaError, UserError
+from pyhudi.formats.nested_fields import check_same_fields, type_at
 from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import IS_DELETED
@@ -109,9 +109,13 @@ class CompiledClause:
     reason: str | None = None
 
 
-def source_schema(source: pa.Schema, table: pa.Schema, config: TableConfig) -> pa.Schema:
+def source_schema(
+    source: pa.Schema, table: pa.Schema, config: TableConfig, *, fills_missing: bool
+) -> pa.Schema:
     """The columns of the source, those of the table in the table's types.
 
+    A column whose structs have other fields than the table's has its own type, which no clause can
+    take as a whole.  fills_missing: whether fields that the source lacks are null.
     Raises UserError if columns are missing that keys or partitions derive from.
     """
     fields = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
@@ -124,8 +128,18 @@ def source_schema(source: pa.Schema, table: pa.Schema, config: TableConfig) -> p
             columns=", ".join(missing),
             hint="a merge matches rows by the table's record keys",
         )
-    known = set(table.names)
-    return pa.schema([table.field(f.name) if f.name in known else f for f in plain_schema(source)])
+
+    def typed(field: pa.Field) -> pa.Field:
+        if field.name not in table.names:
+            return field
+        known = table.field(field.name)
+        try:
+            check_same_fields(field.type, known.type, field.name, fills_missing=fills_missing)
+        except SchemaError:
+            return field
+        return known
+
+    return pa.schema([typed(field) for field in plain_schema(source)])
 
 
 def compiled(
@@ -134,7 +148,8 @@ def compiled(
     """The clauses as expressions.
 
     source: as of `source_schema`; table: the table's user columns.  Raises UserError for unknown
-    columns, values that do not fit, and clauses that can never apply.
+    columns, values that do not fit, and clauses that can never apply; SchemaError for a column
+    taken from the source whose structs have other fields than the table's.
     """
     _check_order(clauses)
     structs = {SOURCE: pa.struct(list(source)), TARGET: pa.struct(list(table))}
@@ -192,6 +207,7 @@ def _column(clause: Clause, field: pa.Field, source: pa.Schema, sides: pa.Schema
         clause.kind is ClauseKind.UPDATE and clause.values is None
     )
     if takes_source and field.name in source.names:
+        check_same_fields(source.field(field.name).type, field.type, field.name)
         return pc.field(SOURCE, field.name)
     if clause.kind is ClauseKind.INSERT:
         return pc.scalar(pa.scalar(None, field.type))

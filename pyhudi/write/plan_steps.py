@@ -119,7 +119,9 @@ def merge_batch(
     has the ordering columns, else the last one.
     """
     state, engine = context.state, context.engine
-    source = source_schema(merge.source.schema, context.schema, state.config)
+    fills = context.options.null_for_missing
+    given = merge.source.schema
+    source = source_schema(given, context.schema, state.config, fills_missing=fills)
     rules, duplicates = _source_rules(context, source)
     plan = replace(_key_plan(context, rules), schema=source)
     parts = tuple(merge.rows(state).stage(plan, context.staging, engine))

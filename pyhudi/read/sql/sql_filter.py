@@ -33,6 +33,7 @@ import pyarrow.types as pt
 
 from pyhudi.arrays import exact_array
 from pyhudi.errors import UserError
+from pyhudi.formats.nested_fields import check_same_fields
 from pyhudi.near_names import columns_hint
 from pyhudi.read.predicate import (
     MIRRORED,
@@ -106,7 +107,8 @@ def as_value(
     schema, an Arrow expression, or any other value as a literal.
 
     scopes: as for `as_filter`.  Raises UserError for text that is not SQL or that uses unknown
-    columns or unsupported SQL, and for a literal that is not of the type.
+    columns or unsupported SQL, and for a literal that is not of the type; SchemaError for a value
+    whose structs have other fields than the type's.
     """
     if isinstance(value, str):
         conversion = _Conversion(value, schema, "value", tuple(scopes))
@@ -114,6 +116,8 @@ def as_value(
             conversion.checked(lambda node: conversion.assigned(conversion.value(node), kind))
         )
     if isinstance(value, pc.Expression):
+        if pt.is_nested(kind):
+            check_same_fields(_type_of(value, schema), kind, str(value))
         return value.cast(kind)
     try:
         return pc.scalar(exact_array([value], kind)[0])
@@ -124,6 +128,18 @@ def as_value(
             type=str(kind),
             cause=str(error),
         ) from None
+
+
+def _type_of(value: pc.Expression, schema: pa.Schema) -> pa.DataType:
+    """The type of an expression over the columns of the schema."""
+    from pyarrow import acero  # slow to import
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(schema.empty_table()))
+    plan = acero.Declaration("project", acero.ProjectNodeOptions([value]), [source])
+    try:
+        return plan.to_table(use_threads=False).schema.field(0).type
+    except pa.ArrowException as error:
+        raise UserError("the value cannot be computed", value=value, cause=str(error)) from None
 
 
 @cache
@@ -673,9 +689,10 @@ class _Conversion:
         return Cast(node, kind)
 
     def assigned(self, value: _Value, kind: pa.DataType) -> Node:
-        """A value for a column of a type."""
+        """A value for a column of a type.  Raises SchemaError for structs with other fields."""
         if not value.is_literal:
             own, operand = self.known_kind(value), self.alone(value)
+            check_same_fields(own, kind, self.text)
             is_wide = pt.is_integer(own) and pt.is_decimal(kind)
             return self.as_kind(operand, own, kind) if is_wide else Cast(operand, kind)
         if value.literal is None:

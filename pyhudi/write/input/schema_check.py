@@ -32,6 +32,10 @@ _LACKS: Final = (
     "for rows that lack columns table.merge(rows).when_matched_update() leaves these as stored, "
     "hoodie.write.set.null.for.missing.columns=true writes nulls"
 )
+_LACKS_FIELD: Final = (
+    "a struct is written as a whole: add its missing fields, or let "
+    "hoodie.write.set.null.for.missing.columns=true write nulls"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +216,8 @@ def _merged(
             # null: not deleted
             if not rules.fills_missing and name not in {IS_DELETED, *rules.optional}:
                 found.lines.append(f"- {name}: {column.type} (missing in the batch)")
-                found.cures[_NEEDS if name in rules.fixed else _LACKS] = None
+                lacks = _LACKS_FIELD if path else _LACKS
+                found.cures[_NEEDS if name in rules.fixed else lacks] = None
             yield column
     names = {f.name for f in known}
     folded = {name.lower(): name for name in names}
