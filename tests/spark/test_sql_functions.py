@@ -150,7 +150,12 @@ def test_functions_give_what_spark_gives(in_utc: Any, paths: dict[str, Path], fo
 
     listed = expressions(form)
     end = "" if form == "all" else " order by k"
-    ours, theirs = (answers(run, listed, end) for run in (by_pyhudi, by_spark))
+    ours = answers(by_pyhudi, listed, end)
+    failing = [each for each, own in zip(listed, ours, strict=True) if isinstance(own, str)]
+    others = [each for each in listed if each not in failing]
+    found = dict(zip(others, answers(by_spark, others, end), strict=True))
+    found |= {each: answers(by_spark, [each], end)[0] for each in failing}  # each is a statement
+    theirs = [found[each] for each in listed]
     compared = zip(listed, ours, theirs, strict=True)
     differ = [f"{each}: {own} instead of {other}" for each, own, other in compared if own != other]
     assert not differ, "\n".join(differ)
