@@ -6,12 +6,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pyhudi
 import pyhudi.spark as hudi
 from tests.spark import streaming_kill
 
+SCHEMA = pa.schema({"id": pa.string(), "v": pa.int32()})
 OPTIONS = {
     "hoodie.table.name": "t",
     "hoodie.datasource.write.recordkey.field": "id",
@@ -20,12 +22,13 @@ OPTIONS = {
 
 
 @pytest.fixture
-def origin(spark: Any, tmp_path: Path) -> Path:
+def origin(tmp_path: Path) -> Path:
     """Three commits of two rows."""
     path = tmp_path / "from"
+    table = pyhudi.create_table(path, SCHEMA, record_key="id")
     for number in range(3):
-        rows = [(f"k{2 * number + n}", number) for n in range(2)]
-        hudi.upsert(spark.createDataFrame(rows, "id string, v int"), path, record_key="id")
+        rows = [{"id": f"k{2 * number + n}", "v": number} for n in range(2)]
+        table.upsert(pa.Table.from_pylist(rows, SCHEMA))
     return path
 
 
@@ -75,8 +78,7 @@ def test_a_replayed_batch_is_written_once(
     assert forget_last_batch(checkpoint) == 2
     stream()
     assert list(pyhudi.open_table(path).timeline.commits) == commits
-    more = spark.createDataFrame([("k6", 3)], "id string, v int")
-    hudi.upsert(more, origin)
+    pyhudi.open_table(origin).upsert(pa.Table.from_pylist([{"id": "k6", "v": 3}], SCHEMA))
     stream()
     assert ids(path) == [f"k{n}" for n in range(7)]
     assert not list((path / ".hoodie" / ".temp").glob("*"))
