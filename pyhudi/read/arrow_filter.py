@@ -17,7 +17,7 @@ memory, and lacks casts and most options of functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,21 +73,24 @@ def arrow_predicate(where: pc.Expression, schema: pa.Schema) -> Predicate:
     if is_analyzed(tree):
         names = list(columns_of(tree, schema))
     else:
-        names = _needed(where, schema, [], schema.names)
+        names = fewest_columns(
+            lambda some: _mismatch(where, pa.schema(map(schema.field, some))) is None, schema.names
+        )
     return Predicate(tree, tuple(n for n in schema.names if n in names) or tuple(schema.names))
 
 
-def _needed(
-    where: pc.Expression, schema: pa.Schema, given: list[str], names: list[str]
+def fewest_columns(
+    binds: Callable[[Sequence[str]], bool], names: Sequence[str], given: Sequence[str] = ()
 ) -> list[str]:
-    """The fewest of `names` with which, and with those given, an expression can be bound."""
-    if _mismatch(where, pa.schema(map(schema.field, given))) is None:
+    """The fewest of `names` with which, and with those given, expressions can be bound; with all
+    they can."""
+    if binds(given):
         return []
     if len(names) == 1:
-        return names
+        return list(names)
     one, other = names[: len(names) // 2], names[len(names) // 2 :]
-    found = _needed(where, schema, given + one, other)
-    return _needed(where, schema, given + found, one) + found
+    found = fewest_columns(binds, other, (*given, *one))
+    return fewest_columns(binds, one, (*given, *found)) + found
 
 
 def _no_match(where: pc.Expression, schema: pa.Schema) -> UserError:
@@ -355,4 +358,4 @@ def _of_column_type(node: Node, schema: pa.Schema) -> Node:
     return node
 
 
-__all__ = ["arrow_predicate", "arrow_tree"]
+__all__ = ["arrow_predicate", "arrow_tree", "fewest_columns"]

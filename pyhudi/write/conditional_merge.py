@@ -28,7 +28,7 @@ from pyhudi.formats.schema_conform import conform
 from pyhudi.index.key_join import dealt
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.skipping.partition_values import partition_values
-from pyhudi.records import IS_DELETED, RECORD_KEY, FileGroupId, with_meta, without_meta
+from pyhudi.records import IS_DELETED, RECORD_KEY, FileGroupId, with_meta
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice
@@ -49,6 +49,7 @@ from pyhudi.write.merge_clauses import (
     Pair,
     compiled,
     source_schema,
+    stored_columns,
 )
 from pyhudi.write.placement.assignment import Route
 from pyhudi.write.placement.routing import Router
@@ -122,7 +123,7 @@ def rows_to_write(
     groups = list(dict.fromkeys(home for bucket in buckets for home in bucket.homes))
     match_plan = _MatchPlan(
         context.state.fs,
-        _spec(context),
+        _spec(context, stored_columns(clauses, source, table)),
         clauses,
         source,
         _router(parts, buckets, groups),
@@ -140,12 +141,11 @@ def rows_to_write(
     return tuple(chunks)
 
 
-def _spec(context: WriteContext) -> SliceSpec:
-    """All columns of the stored records, with their keys."""
+def _spec(context: WriteContext, columns: Sequence[str]) -> SliceSpec:
+    """Columns of the stored records, and their keys."""
     schema = with_meta(context.schema)
     visibility = context.state.view(partitions=[]).visibility
-    columns = (RECORD_KEY, *context.schema.names)
-    return SliceSpec(schema, columns, context.state.rules, visibility)
+    return SliceSpec(schema, (RECORD_KEY, *columns), context.state.rules, visibility)
 
 
 def _router(
@@ -232,7 +232,8 @@ def _stored(
 
 
 def _user(stored: pa.Table, plan: _MatchPlan) -> pa.Table:
-    return stored.select(without_meta(plan.spec.table).names)
+    """The columns that the clauses use; the keys if there are none, as they count the rows."""
+    return stored.select(plan.spec.columns[1:] or [RECORD_KEY])
 
 
 def new_rows(task: InsertTask) -> tuple[BatchChunk, ...]:

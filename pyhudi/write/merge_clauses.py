@@ -17,14 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import SchemaError, UserError
-from pyhudi.formats.nested_fields import check_same_fields, type_at
+from pyhudi.formats.nested_fields import check_same_fields, root_of, type_at
+from pyhudi.read.arrow_filter import fewest_columns
 from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import IS_DELETED
 from pyhudi.table.properties import TableConfig
 from pyhudi.write.input.batch import Rows
 from pyhudi.write.input.schema_check import plain_schema
-from pyhudi.write.updated_rows import check_assignments
+from pyhudi.write.updated_rows import check_assignments, projected
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -152,6 +153,8 @@ def compiled(
     taken from the source whose structs have other fields than the table's.
     """
     _check_order(clauses)
+    places = set(map(root_of, (*config.record_key_fields, *config.partition_fields)))
+    places.update(map(root_of, config.ordering_fields))
     structs = {SOURCE: pa.struct(list(source)), TARGET: pa.struct(list(table))}
     found = []
     for clause in clauses:
@@ -162,6 +165,7 @@ def compiled(
             check_assignments(clause.values, table, config)
         values = {field.name: _column(clause, field, source, sides) for field in table}
         if clause.kind.deletes:
+            values |= {f.name: _null(f) for f in table if f.nullable and f.name not in places}
             values[IS_DELETED] = pc.scalar(True)
         else:
             values.setdefault(IS_DELETED, pc.scalar(False))
@@ -210,5 +214,43 @@ def _column(clause: Clause, field: pa.Field, source: pa.Schema, sides: pa.Schema
         check_same_fields(source.field(field.name).type, field.type, field.name)
         return pc.field(SOURCE, field.name)
     if clause.kind is ClauseKind.INSERT:
-        return pc.scalar(pa.scalar(None, field.type))
+        return _null(field)
     return pc.field(TARGET, field.name)
+
+
+def _null(field: pa.Field) -> pc.Expression:
+    return pc.scalar(pa.scalar(None, field.type))
+
+
+def stored_columns(
+    clauses: Sequence[CompiledClause], source: pa.Schema, table: pa.Schema
+) -> tuple[str, ...]:
+    """The columns of stored records that the clauses use."""
+    taken: set[str] = set()
+    others: list[pc.Expression] = []
+    for clause in clauses:
+        if clause.kind is ClauseKind.INSERT:
+            continue
+        written = {} if clause.kind is ClauseKind.REFUSE else clause.values
+        for name, value in (*written.items(), ("", clause.where)):
+            if value is None:
+                continue
+            if name and value.equals(pc.field(TARGET, name)):
+                taken.add(name)
+            elif not name or not value.equals(pc.field(SOURCE, name)):
+                others.append(value)
+    unused = [pa.field(f" {number}", pa.struct([])) for number in range(len(table))]
+
+    def binds(names: Sequence[str], before: Sequence[pa.Field] = ()) -> bool:
+        target = pa.struct([*before, *map(table.field, names)])
+        rows = pa.schema({SOURCE: pa.struct(list(source)), TARGET: target}).empty_table()
+        try:
+            projected(rows, {str(number): value for number, value in enumerate(others)})
+        except UserError:
+            return False
+        return True
+
+    if others and not binds(table.names, unused):  # an expression names a column by its position
+        return tuple(table.names)
+    taken.update(fewest_columns(binds, table.names) if others else ())
+    return tuple(name for name in table.names if name in taken)

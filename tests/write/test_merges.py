@@ -13,6 +13,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import UserError
 from pyhudi.options import IndexKind
+from pyhudi.write.merge_clauses import Clause, ClauseKind, compiled, stored_columns
 
 SCHEMA = pa.schema(
     {
@@ -332,3 +333,23 @@ def test_condition_is_another_name_of_where(tmp_path: Path) -> None:
     assert (report.updated, report.deleted, report.inserted) == (1, 1, 0)
     with pytest.raises(UserError, match="one argument"):
         table.merge(pa.Table.from_pylist(rows)).when_matched_delete("true", condition="true")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "used"),
+    [
+        ([Clause(ClauseKind.UPDATE)], "n"),
+        ([Clause(ClauseKind.UPDATE, "source.op = 'U'", {"fare": 0.0, "n": 1, "ts": 2})], "id city"),
+        ([Clause(ClauseKind.UPDATE, values={"fare": "target.fare + n"})], "id city fare n ts"),
+        ([Clause(ClauseKind.DELETE, "target.fare > source.fare")], "id city fare ts"),
+        ([Clause(ClauseKind.DELETE, pc.field("target", 3) == 5)], "id city fare n ts"),
+        ([Clause(ClauseKind.INSERT, values={"fare": "fare + 1"})], ""),
+        ([Clause(ClauseKind.DELETE_REST, "city = 'c1'")], "id city ts"),
+    ],
+)  # fmt: skip
+def test_a_merge_reads_the_columns_that_its_clauses_use(
+    clauses: list[Clause], used: str, tmp_path: Path
+) -> None:
+    config = made(tmp_path).config
+    found = stored_columns(compiled(clauses, SOURCE, SCHEMA, config), SOURCE, SCHEMA)
+    assert " ".join(found) == used
