@@ -135,17 +135,21 @@ def write_base(
     options = writer_options(
         first, compression=compression, level=level, page_bytes=page_bytes, plan=plan
     )
-    nan = NanColumns(first.schema)
-    with target as stream, pq.ParquetWriter(stream, first.schema, **options) as writer:
-        for table in _chain(first, tables):
+    schema = first.schema
+    nan = NanColumns(schema)
+    waiting = [first]
+    del first  # a group is freed once it is written
+    with target as stream, pq.ParquetWriter(stream, schema, **options) as writer:
+        while (table := waiting.pop() if waiting else next(tables, None)) is not None:
             keys.see(table)
             nan.see(table)
             writer.write_table(writable(table), row_group_size=row_group_rows)
             count += table.num_rows
+            del table
         if count == 0:
             keys = _KeyRange(None, None)
         bloom = bloom() if callable(bloom) else bloom
-        entries = _footer_entries(avro_schema, bloom, keys) | nan_entries(first.schema)
+        entries = _footer_entries(avro_schema, bloom, keys) | nan_entries(schema)
         writer.add_key_value_metadata(entries)
         if nan.found:
             with target.edited(lambda end: without_bounds(end, nan.found)):
@@ -225,30 +229,6 @@ def read_parquet(
     return conform(relabelled(table, schema), _as_stored(schema, table.schema))
 
 
-def base_row_groups(
-    fs: FileSystem,
-    path: str,
-    *,
-    columns: Sequence[str] | None = None,
-    schema: pa.Schema | None = None,
-) -> Iterator[pa.Table]:
-    """`read_base`, one row group at a time in the file's order; memory for one row group."""
-    _check_format(path)
-    requested = schema.names if schema is not None else columns
-    with fs.arrow_file(path) as source:
-        with corrupt_as(path):
-            file = _open(source)
-            names = None if requested is None else _present(requested, file.schema_arrow)
-        for index in range(file.num_row_groups):
-            with corrupt_as(path):
-                table = file.read_row_group(index, columns=names)
-                table = _normal(table if names is None else table.select(names))
-            if schema is not None:
-                check_unshredded(table.schema, schema)
-                table = conform(relabelled(table, schema), schema)
-            yield table
-
-
 def footer(fs: FileSystem, path: str) -> BaseFooter:
     """The footer of a base file: one or two small reads.
 
@@ -259,19 +239,48 @@ def footer(fs: FileSystem, path: str) -> BaseFooter:
         return _footer(file, path)
 
 
-def read_with_footer(
+@contextmanager
+def opened_base(
     fs: FileSystem, path: str, *, schema: pa.Schema, dictionaries: Collection[str] = ()
-) -> tuple[pa.Table, BaseFooter]:
-    """`read_base` and `footer` of one file, which is opened once."""
+) -> Iterator[OpenedBaseFile]:
+    """A base file whose parts are read one after another; schema and dictionaries as for
+    `read_base`.  Raises as `read_base`."""
     _check_format(path)
     with fs.arrow_file(path) as file:
         source = _in_memory(file, path)
         with corrupt_as(path):
             opened = _open(source)
-        rows = read_parquet(
-            source, path=path, schema=schema, dictionaries=dictionaries, opened=opened
+        foot = _footer_of(opened, file.size(), path)
+        yield OpenedBaseFile(foot, schema, path, dictionaries, source, opened)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBaseFile:
+    """A base file that is open.  schema: of its rows."""
+
+    footer: BaseFooter
+    schema: pa.Schema
+    path: str
+    dictionaries: Collection[str]
+    _source: Any
+    _file: pq.ParquetFile
+
+    def read(self, names: Collection[str] | None = None, row_group: int | None = None) -> pa.Table:
+        """Columns of all rows, or of those of a row group; all columns if no names are given."""
+        return read_parquet(
+            self._source,
+            path=self.path,
+            schema=pa.schema([f for f in self.schema if names is None or f.name in names]),
+            dictionaries=self.dictionaries,
+            row_groups=None if row_group is None else [row_group],
+            opened=self._file,
         )
-        return rows, _footer_of(opened, file.size(), path)
+
+    @property
+    def row_group_rows(self) -> list[int]:
+        """The number of rows of each row group."""
+        metadata = self._file.metadata
+        return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
 
 
 def hidden_nan(fs: FileSystem, path: str) -> list[str]:
@@ -377,11 +386,6 @@ def _footer_entries(avro_schema: str, bloom: BloomFilter | None, keys: _KeyRange
         entries[_MIN_KEY] = keys.low
         entries[_MAX_KEY] = keys.high
     return entries
-
-
-def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
 
 
 def _open(

@@ -11,7 +11,8 @@ import pyarrow.types as pt
 def table_groups(
     rows: pa.Table | Iterable[pa.RecordBatch | pa.Table], schema: pa.Schema | None, size: int
 ) -> Iterator[pa.Table]:
-    """Tables of `size` rows or slightly more; at least one, empty if there are no rows."""
+    """Tables of `size` rows, the last of the rest; at least one, empty if there are no rows.  A
+    table is one group, which the writer of the file divides."""
     if isinstance(rows, pa.Table):
         yield rows
         return
@@ -22,10 +23,14 @@ def table_groups(
         table = pa.Table.from_batches([part]) if isinstance(part, pa.RecordBatch) else part
         waiting.append(table)
         count += table.num_rows
-        if count >= size:
-            yield pa.concat_tables(waiting)
-            waiting, count, started = [], 0, True
-    if waiting:
+        del table, part  # else their memory waits until a group is written
+        while count >= size:
+            whole = pa.concat_tables(waiting)
+            waiting, count, started = [whole.slice(size)], count - size, True
+            group = whole.slice(0, size)
+            del whole
+            yield group
+    if count or (waiting and not started):
         yield pa.concat_tables(waiting)
     elif not started:
         if schema is None:

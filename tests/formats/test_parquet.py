@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pyhudi._native.bloom import BloomFilter
 from pyhudi.errors import CorruptFileError, FileMissingError, SchemaError
-from pyhudi.formats.base_file import base_row_groups, footer, read_base, read_parquet, write_base
+from pyhudi.formats.base_file import footer, opened_base, read_base, read_parquet, write_base
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.fixtures import fixtures
@@ -278,8 +278,11 @@ class TestReading:
             read_base(fs, "f.parquet", columns=["n"])
 
     def test_row_groups_one_by_one_are_the_whole(self, fs: MemoryFileSystem) -> None:
-        parts = list(base_row_groups(fs, "f.parquet", columns=["n", "s"]))
-        assert len(parts) == 10
+        schema = self.ROWS.select(["n", "s"]).schema
+        with opened_base(fs, "f.parquet", schema=schema) as file:
+            parts = [file.read(row_group=number) for number in range(10)]
+            assert file.row_group_rows == [part.num_rows for part in parts]
+            assert file.read(["s"]).equals(self.ROWS.select(["s"]))
         assert pa.concat_tables(parts).equals(self.ROWS.select(["n", "s"]))
 
     def test_reading_leaves_no_reference_cycle_that_keeps_a_footer_alive(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pytest
 import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
-from pyhudi.formats.base_file import read_base
+from pyhudi.formats.base_file import footer, read_base
 from pyhudi.operations.create import create
 from pyhudi.options import IndexKind, Options, parse_options
 from pyhudi.storage.filesystem import FileSystem
@@ -242,3 +244,65 @@ def test_a_rewrite_uses_the_encodings_of_the_file_unless_half_of_its_rows_are_ne
     columns = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
     assert columns["f"].has_dictionary_page is is_planned_again
     assert pc.sum(table.scan(columns=["at"]).to_arrow()["at"]).as_py() == updated
+
+
+MERGES = pa.schema([*SCHEMA, ("text", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
+
+
+def drawn(random: Random, fresh: range, ts: int) -> pa.Table:
+    keys = random.sample(range(300), 60) + list(fresh)
+    found = [
+        {
+            "id": f"k{key}",
+            "ts": ts + random.randrange(-3, 3),
+            "part": f"p{key % 2}",
+            "text": random.choice([None, "a", "b", f"text {key}"]),
+            "_hoodie_is_deleted": random.random() < 0.2,
+        }
+        for key in keys
+    ]
+    return pa.Table.from_pylist(found, MERGES)
+
+
+@pytest.mark.parametrize("how", ["event time", "commit time", "no bloom filter", "doubled keys"])
+def test_a_file_that_is_rewritten_by_row_groups_has_the_rows_of_one_rewritten_whole(
+    how: str,
+) -> None:
+    ordering = () if how == "commit time" else ("ts",)
+    tables = []
+    for row_group_rows in (25, 1000):
+        given = options()
+        base_file = replace(
+            given.write.base_file,
+            row_group_rows=row_group_rows,
+            bloom_enabled=how != "no bloom filter",
+        )
+        given = replace(given, write=replace(given.write, base_file=base_file))
+        fs = MemoryFileSystem()
+        create(
+            fs,
+            NewTable(MERGES, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), ordering, given),
+        )
+        tables.append(Table(fs, options=given, engine=LocalEngine(1)))
+    random = Random(4)
+    first = drawn(random, range(300), 5)
+    if how == "doubled keys":
+        first = pa.concat_tables([first, first])
+    for turn, batch in enumerate(
+        [first, *(drawn(random, range(300 + t, 302 + t), t + 5) for t in range(5))]
+    ):
+        found = []
+        for table in tables:
+            write = table.upsert if turn else table.bulk_insert
+            report = write(batch)
+            counts = report.inserted, report.updated, report.deleted, report.unchanged
+            rows = table.scan().to_arrow()
+            seqno = pc.split_pattern(rows.column("_hoodie_commit_seqno"), "_")
+            rows = rows.drop(["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name"])
+            found.append((counts, rows, pc.list_element(seqno, 2)))
+        assert found[0] == found[1]
+    (slice,) = tables[0].file_slices("p0")
+    assert slice.base is not None
+    groups = footer(tables[0]._fs, slice.base.path).metadata
+    sizes = [groups.row_group(n).num_rows for n in range(groups.num_row_groups)]
+    assert set(sizes[:-1]) == {25}

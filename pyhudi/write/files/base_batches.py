@@ -2,7 +2,7 @@
 
 A small file costs a few calls for each step that its rows take, so small files of a task share the
 steps: one selection of rows, one comparison of keys within (file group, key), one computation of
-the meta columns.  A large file is a batch of its own; a new one is written by row groups.
+the meta columns.  A large file is a batch of its own, written by row groups.
 """
 
 from __future__ import annotations
@@ -185,6 +185,9 @@ def rewrite_bases(
     if not items:
         return
     ends = np.concatenate([[0], ends[1:][with_rows]])
+    if len(items) == 1 and _is_streamed(plan, items[0]):
+        yield [_rewrite_large(plan, items[0], routed)]
+        return
     stored = _read(plan, items)
     decision = _decide(plan, stored, routed, ends)
     incoming = outcome(stored.rows, routed.rows, decision, plan.rules)
@@ -210,10 +213,79 @@ def rewrite_bases(
         yield [_rewrite(plan, item, stored.footers[at], part)]
 
 
+def _is_streamed(plan: FilePlan, item: FileTarget) -> bool:
+    """Whether a file is rewritten by row groups: it is large, and incoming rows are written as they
+    are, with no need of the stored rows that they replace."""
+    is_plain = plan.rules.picks and plan.cdc is None
+    return is_plain and not _is_small(plan, item) and not _has_other_names(plan, item.target.slice)
+
+
+def _rewrite_large(plan: FilePlan, item: FileTarget, routed: Routed) -> Written:
+    """Write the next base file of a group.  Memory: the record keys, and two row groups."""
+    began = time.monotonic()
+    assert item.target.slice is not None and item.target.slice.base is not None
+    path, schema = item.target.slice.base.path, _stored_schema(plan)
+    distinct, few_valued = _by_values(plan, schema)
+    with base_file.opened_base(plan.fs, path, schema=schema, dictionaries=few_valued) as file:
+        known = file.read(distinct)
+        stored = _Stored(known, np.array([0, known.num_rows]), [file.footer])
+        decision = _decide(plan, stored, routed, np.array([0, routed.rows.num_rows]))
+        incoming = routed.rows.filter(pa.array(decision.emit))
+        remains = int(decision.keep.sum())
+        counts = np.array([incoming.num_rows])
+        fresh = schema.empty_table()
+        if incoming.num_rows:
+            fresh = numbered(plan, incoming, [item.number], counts, _ordinals(counts) + remains)
+
+        def rows() -> Iterator[pa.Table]:
+            begin, found = 0, schema
+            for number, count in enumerate(file.row_group_rows):
+                others = file.read(few_valued, number)
+                some = known.slice(begin, count)
+                group = pa.table(
+                    [(some if f.name in distinct else others).column(f.name) for f in schema],
+                    schema.names,
+                )
+                keep = decision.keep[begin : begin + count]
+                begin, found = begin + count, group.schema
+                remaining = group if keep.all() else group.filter(pa.array(keep))
+                del others, some, group
+                yield remaining
+            yield conform(fresh, found)
+
+        keys = pa.chunked_array(
+            [
+                *known.column(RECORD_KEY).filter(pa.array(decision.keep)).chunks,
+                *incoming.column(RECORD_KEY).chunks,
+            ],
+            pa.string(),
+        )
+        return _written(
+            plan,
+            item,
+            file.footer,
+            decision,
+            incoming=incoming,
+            keys=keys,
+            rows=rows(),
+            began=began,
+        )
+
+
+def _stored_schema(plan: FilePlan) -> pa.Schema:
+    return pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
+
+
+def _by_values(plan: FilePlan, schema: pa.Schema) -> tuple[set[str], list[str]]:
+    """(the columns that a merge compares, the others)."""
+    rules = plan.rules
+    distinct = {RECORD_KEY, *map(root_of, (*rules.ordering, *rules.batch_ordering))}
+    return distinct, [f.name for f in schema if f.name not in distinct]
+
+
 def _read(plan: FilePlan, items: Sequence[FileTarget]) -> _Stored:
-    schema = pa.schema([f for f in with_meta(plan.schema) if f.name not in CONSTANT])
-    distinct = {RECORD_KEY, *map(root_of, plan.rules.ordering)}
-    few_valued = [f.name for f in schema if f.name not in distinct]
+    schema = _stored_schema(plan)
+    _, few_valued = _by_values(plan, schema)
     tables: list[pa.Table] = []
     footers: list[BaseFooter] = []
     for item in items:
@@ -223,10 +295,9 @@ def _read(plan: FilePlan, items: Sequence[FileTarget]) -> _Stored:
             rows = base_rows(plan.fs, item.target.slice, schema, None, history=plan.history)
             foot = base_file.footer(plan.fs, path)
         else:
-            dictionaries = few_valued if len(items) == 1 else ()
-            rows, foot = base_file.read_with_footer(
-                plan.fs, path, schema=schema, dictionaries=dictionaries
-            )
+            coded = few_valued if len(items) == 1 else ()
+            with base_file.opened_base(plan.fs, path, schema=schema, dictionaries=coded) as file:
+                rows, foot = file.read(), file.footer
         tables.append(rows)
         footers.append(foot)
     ends = np.cumsum([0, *(table.num_rows for table in tables)])
@@ -286,24 +357,59 @@ class _Part:
 
 def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) -> Written:
     began = time.monotonic()
-    decision, incoming = part.decision, part.incoming
+    rows = part.remaining
+    if part.incoming.num_rows:
+        rows = pa.concat_tables([rows, part.fresh])
+    keys = rows.column(RECORD_KEY)
+    return _written(
+        plan,
+        item,
+        foot,
+        part.decision,
+        incoming=part.incoming,
+        keys=keys,
+        rows=rows,
+        began=began,
+        stored=part.stored,
+    )
+
+
+def _written(
+    plan: FilePlan,
+    item: FileTarget,
+    foot: BaseFooter,
+    decision: MergeDecision,
+    *,
+    incoming: pa.Table,
+    keys: pa.ChunkedArray,
+    rows: pa.Table | Iterator[pa.Table],
+    began: float,
+    stored: pa.Table | None = None,
+) -> Written:
+    """Write the next base file of a group.
+
+    foot: of the file that it replaces.  incoming: the rows that are emitted.  rows, keys: of the
+    new file.  stored: the rows of the one replaced, for a log of changes.
+    """
     group, name = item.target.group, item.base_name
     if not incoming.num_rows and decision.keep.all():  # every row lost to a stored one
         return Written(None, 0, 0, 0, decision.unchanged)
-    rows = part.remaining
-    if incoming.num_rows:
-        rows = pa.concat_tables([rows, part.fresh])
-    rows = with_constants(rows, group, str(name))
+    if isinstance(rows, pa.Table):
+        rows = with_constants(rows, group, str(name))
+    else:
+        rows = (with_constants(some, group, str(name)) for some in rows)
     bloom = filter_after(
         plan.base_file,
         foot,
-        rows.column(RECORD_KEY),
+        keys,
         lambda: incoming.column(RECORD_KEY).filter(pa.array(~decision.matched[decision.emit])),
     )
-    keys = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
-    cdc_sizes = log_changes(
-        plan, group, name, MarkerKind.MERGE, part.stored, leaving=~decision.keep, incoming=incoming
-    )
+    limits = (foot.min_key, foot.max_key) if foot.min_key is not None and foot.max_key else None
+    cdc_sizes = None
+    if stored is not None:
+        cdc_sizes = log_changes(
+            plan, group, name, MarkerKind.MERGE, stored, leaving=~decision.keep, incoming=incoming
+        )
     is_alike = not _has_other_names(plan, item.target.slice)
     size = write_base_file(
         plan,
@@ -312,11 +418,11 @@ def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) ->
         rows,
         bloom,
         MarkerKind.MERGE,
-        keys=keys,
+        keys=limits,
         added=incoming,
-        replaced=foot if is_alike and incoming.num_rows * 2 < rows.num_rows else None,
+        replaced=foot if is_alike and incoming.num_rows * 2 < len(keys) else None,
     )
-    stat = base_stat(group, name, size, rows.num_rows, item.target.slice, began)
+    stat = base_stat(group, name, size, len(keys), item.target.slice, began)
     counts = decision.inserted, decision.updated, decision.deleted
     stat = counted(
         replace(stat, cdc_sizes=cdc_sizes),
