@@ -137,7 +137,7 @@ class Turns:
                 hudi.call("read", path=str(self.path), mdt=metadata, out=str(out))
                 got = plain(pq.ParquetFile(out).read())
                 assert got == want, f"Apache Hudi {hudi.version}, metadata table {metadata}"
-            valid = hudi.call("validate", path=str(self.path))
+            valid = hudi.call("validate", path=str(self.path), rows=str(out))
             assert not valid.get("problems"), f"Apache Hudi {hudi.version}: {valid['problems']}"
 
     def hudi_rs_agrees(self) -> None:

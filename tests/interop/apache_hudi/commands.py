@@ -90,13 +90,19 @@ class Commands:
 
     def scanned(self, path: str, where: str, conf: dict[str, str] | None = None) -> dict[str, Any]:
         """Rows that pass a filter and the number of file slices that Spark opened for them."""
-        rows = self._load(path, conf or {}).where(where)
-        plan = rows._jdf.queryExecution().executedPlan()
-        found = len(plan.executeCollect())
-        leaves = plan.collectLeaves()
-        metrics = [leaves.apply(n).metrics() for n in range(leaves.size())]
-        files = sum(m.apply("numFiles").value() for m in metrics if m.contains("numFiles"))
-        return {"rows": found, "files": files, "plan": plan.toString()}
+        found, plan = _executed(self._load(path, conf or {}).where(where))
+        return {"rows": len(found), "files": _opened(plan), "plan": plan.toString()}
+
+    def counted(
+        self, path: str, wheres: list[str], conf: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Of each filter the number of rows that pass it, by one scan of the whole table, and the
+        number of file slices that Spark opened for it."""
+        bits = (f"if({where}, {1 << n}L, 0L)" for n, where in enumerate(wheres))
+        passed, plan = _executed(self._load(path, conf or {}).selectExpr(" + ".join(bits)))
+        masks = [row.getLong(0) for row in passed]
+        rows = [sum(mask >> n & 1 for mask in masks) for n in range(len(wheres))]
+        return {"rows": rows, "files": _opened(plan)}
 
     def _load(self, path: str, options: dict[str, str]) -> Any:
         spark = self._session.spark
@@ -303,9 +309,24 @@ class Commands:
         """Rows of a statement of SQL, stored in the Parquet file `out`."""
         return {"rows": self._session.save(self._session.spark.sql(text), out), "out": out}
 
-    def validate(self, path: str) -> dict[str, Any]:
-        """Verify the metadata table against the storage, and the record index against the rows."""
-        return validate(self._session, path)
+    def validate(self, path: str, rows: str | None = None) -> dict[str, Any]:
+        """Verify the metadata table against the storage, and the record index against the rows.
+
+        rows: a file in which `read` stored all rows of the newest snapshot, instead of a scan.
+        """
+        return validate(self._session, path, rows)
+
+
+def _executed(frame: Any) -> tuple[Any, Any]:
+    """The rows of a frame and the plan, whose metrics are those of this execution."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    return plan.executeCollect(), plan
+
+
+def _opened(plan: Any) -> int:
+    leaves = plan.collectLeaves()
+    metrics = [leaves.apply(n).metrics() for n in range(leaves.size())]
+    return sum(m.apply("numFiles").value() for m in metrics if m.contains("numFiles"))
 
 
 def _literal(value: Any) -> str:

@@ -11,8 +11,14 @@ from tests.interop.apache_hudi.tables import metadata_partitions
 Files = dict[str, dict[str, int]]
 
 
-def validate(session: Session, path: str) -> dict[str, Any]:
-    """Counts of what was compared; CommandFailed with the list `problems` if something differs."""
+KEY_COLUMNS = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]
+
+
+def validate(session: Session, path: str, rows: str | None) -> dict[str, Any]:
+    """Counts of what was compared; CommandFailed with the list `problems` if something differs.
+
+    rows: a Parquet file of all rows of the newest snapshot; None: a scan reads them.
+    """
     listed = metadata_partitions(path)
     problems: list[str] = []
     answer: dict[str, Any] = {"metadata_partitions": listed, "problems": problems}
@@ -24,7 +30,8 @@ def validate(session: Session, path: str) -> dict[str, Any]:
         answer["files"] = sum(map(len, known.values()))
         problems += _file_problems(stored, known, _Instants(session, path))
     if "record_index" in listed:
-        problems += _index_problems(session, path, answer)
+        stored_rows = _stored_key_rows(rows) if rows else _key_rows(session, path)
+        problems += _index_problems(session, path, stored_rows, answer)
     if problems:
         raise CommandFailed(f"{len(problems)} problems", **answer)
     return answer
@@ -66,9 +73,10 @@ def _file_problems(stored: Files, known: Files, instants: _Instants) -> list[str
     return problems
 
 
-def _index_problems(session: Session, path: str, answer: dict[str, Any]) -> list[str]:
+def _index_problems(
+    session: Session, path: str, rows: list[Any], answer: dict[str, Any]
+) -> list[str]:
     problems = []
-    rows = _key_rows(session, path)
     places = {key: (partition, name.split("_")[0]) for key, partition, name in rows}
     answer["record_keys"] = len(places)
     if len(places) != len(rows):
@@ -92,5 +100,12 @@ def _key_rows(session: Session, path: str) -> list[Any]:
     spark.conf.set("hoodie.metadata.enable", "false")
     spark.conf.unset("hoodie.enable.data.skipping")
     frame = spark.read.format("hudi").option("hoodie.metadata.enable", "false").load(path)
-    columns = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
-    return list(frame.select(*columns).collect())
+    return list(frame.select(*KEY_COLUMNS).collect())
+
+
+def _stored_key_rows(file: str) -> list[Any]:
+    """The same of the rows that are stored in a file."""
+    import pyarrow.parquet as pq
+
+    columns = pq.read_table(file, columns=KEY_COLUMNS).select(KEY_COLUMNS).columns
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
