@@ -15,6 +15,7 @@ own ways for other platforms: they are imported before.
 from __future__ import annotations
 
 import builtins
+import ctypes
 import errno
 import fcntl
 import io
@@ -36,6 +37,7 @@ import pyarrow.parquet
 __all__ = ["become", "filelock", "numpy", "pyarrow"]
 
 _SHARING_VIOLATION = 32
+_AT_CWD, _NO_REPLACE = -100, 1
 
 
 def become(name: str) -> None:
@@ -98,6 +100,7 @@ def _without_proc() -> None:
 
 def _with_open_files_fixed() -> None:
     open_descriptor, sync = os.open, os.fsync
+    library = ctypes.CDLL(None, use_errno=True)
 
     def is_open(path: Any) -> bool:
         try:
@@ -113,7 +116,7 @@ def _with_open_files_fixed() -> None:
                 return True
         return False
 
-    def fixed_while_open(act: Callable[..., None], *, over: bool) -> Callable[..., None]:
+    def fixed_while_open(act: Callable[..., None]) -> Callable[..., None]:
         def guarded(*paths: Any, **given: Any) -> None:
             for path in paths[:2]:
                 # The probe that filelock 4 removes while it has it open is made on POSIX only.
@@ -121,11 +124,16 @@ def _with_open_files_fixed() -> None:
                     error = PermissionError(errno.EACCES, "in use by another process", path)
                     error.winerror = _SHARING_VIOLATION  # type: ignore[attr-defined]
                     raise error
-            if not over and os.path.lexists(paths[1]):
-                raise FileExistsError(errno.EEXIST, "File exists", paths[1])
             act(*paths, **given)
 
         return guarded
+
+    def rename_to_free_name(old: Any, new: Any) -> None:
+        """In one step, as there: a check before it would let two threads pass."""
+        names = os.fsencode(old), os.fsencode(new)
+        if library.renameat2(_AT_CWD, names[0], _AT_CWD, names[1], _NO_REPLACE):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), new)
 
     def open_no_folder(path: Any, flags: int, *given: Any, **more: Any) -> int:
         if os.path.isdir(path):
@@ -137,10 +145,10 @@ def _with_open_files_fixed() -> None:
             raise OSError(errno.EBADF, "Bad file descriptor")
         sync(fd)
 
-    unlink = fixed_while_open(os.unlink, over=True)
+    unlink = fixed_while_open(os.unlink)
     _put(os, open=open_no_folder, fsync=sync_writable, unlink=unlink, remove=unlink)
-    _put(os, rename=fixed_while_open(os.rename, over=False))
-    _put(os, replace=fixed_while_open(os.replace, over=True))
+    _put(os, rename=fixed_while_open(rename_to_free_name))
+    _put(os, replace=fixed_while_open(os.replace))
 
 
 def _put(owner: ModuleType, **given: Any) -> None:
