@@ -28,7 +28,7 @@ from pyhudi.formats.schema_conform import conform
 from pyhudi.index.key_join import dealt
 from pyhudi.read.file_slice import SliceSpec, read_slice
 from pyhudi.read.skipping.partition_values import partition_values
-from pyhudi.records import IS_DELETED, RECORD_KEY, FileGroupId, with_meta
+from pyhudi.records import IS_DELETED, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.table.file_group_view import FileSlice
@@ -123,7 +123,7 @@ def rows_to_write(
     groups = list(dict.fromkeys(home for bucket in buckets for home in bucket.homes))
     match_plan = _MatchPlan(
         context.state.fs,
-        _spec(context, stored_columns(clauses, source, table)),
+        context.slice_spec(stored_columns(clauses, source, table)),
         clauses,
         source,
         _router(parts, buckets, groups),
@@ -139,13 +139,6 @@ def rows_to_write(
         tasks = [InsertTask(match_plan, bucket.tags, absent) for bucket in buckets]
         chunks += [c for some in engine.run(new_rows, tasks, label="insert") for c in some]
     return tuple(chunks)
-
-
-def _spec(context: WriteContext, columns: Sequence[str]) -> SliceSpec:
-    """Columns of the stored records, and their keys."""
-    schema = with_meta(context.schema)
-    visibility = context.state.view(partitions=[]).visibility
-    return SliceSpec(schema, (RECORD_KEY, *columns), context.state.rules, visibility)
 
 
 def _router(

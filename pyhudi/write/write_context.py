@@ -6,7 +6,7 @@ Source: table_format 2.2, 9.9.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,8 +22,9 @@ from pyhudi.keygen.generators import KeyRule, PythonKeys
 from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.observe.events import observed
 from pyhudi.options import KnownKeys, Options, SchemaMode, WriteOptions
+from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.table_snapshot import TableState
-from pyhudi.records import FileGroupId, InstantTime
+from pyhudi.records import RECORD_KEY, FileGroupId, InstantTime, with_meta
 from pyhudi.storage.spill import Staged, Staging
 from pyhudi.transaction.conflicts import WriteSet
 from pyhudi.write.input.batch import BatchChunk, Rows
@@ -119,6 +120,12 @@ class WriteContext:
     partial_schema: str | None = None  # of log blocks with some columns only; None: whole rows
     history: NextHistory | None = None  # of the columns; None if none was renamed or dropped
     watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def slice_spec(self, columns: Sequence[str]) -> SliceSpec:
+        """How to read stored records: their keys, then columns."""
+        visibility = self.state.view(partitions=[]).visibility
+        schema = with_meta(self.schema)
+        return SliceSpec(schema, (RECORD_KEY, *columns), self.state.rules, visibility)
 
 
 @dataclass(frozen=True)

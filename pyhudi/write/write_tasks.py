@@ -13,9 +13,8 @@ from pyhudi.metadata.delta_commit import BucketTarget
 from pyhudi.metadata.file_entries import ComputedEntries, IndexOfFiles, indexes_of_files
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.options import BaseFileOptions, MarkerForm
-from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.hidden_rows import may_hide
-from pyhudi.records import RECORD_KEY, FileGroupId, with_meta
+from pyhudi.records import FileGroupId
 from pyhudi.table.cdc_properties import cdc_mode
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
@@ -213,7 +212,8 @@ def perform(
 
 
 def _file_plan(context: WriteContext, planned: PlannedWrite, instant: Instant) -> FilePlan:
-    rules = context.state.rules
+    rules, names = context.state.rules, context.schema.names
+    folds = not rules.picks and rules.function is None
     return FilePlan(
         context.state.fs,
         instant.time,
@@ -227,8 +227,8 @@ def _file_plan(context: WriteContext, planned: PlannedWrite, instant: Instant) -
         and not needs_index_lookup(context, planned.operation),
         order_by=planned.order_by,
         sizing=context.options.sizing,
-        stored=_slice_spec(context) if not rules.picks and rules.function is None else None,
-        hiding=_slice_spec(context) if _may_revive(context, planned) else None,
+        stored=context.slice_spec(names) if folds else None,
+        hiding=context.slice_spec(names) if _may_revive(context, planned) else None,
         inflight=instant,
         cdc=cdc_mode(context.state.config),
         layout=context.state.config.layout,
@@ -261,14 +261,6 @@ def _may_revive(context: WriteContext, planned: PlannedWrite) -> bool:
         return False  # such a write only appends logs
     by_base = context.index.choice.kind.traits.names_deleted_keys
     return may_hide(context.state.rules) and (by_base or context.index.logs_inserts)
-
-
-def _slice_spec(context: WriteContext) -> SliceSpec:
-    """How to read the stored records that new log rows are merged with."""
-    schema = with_meta(context.schema)
-    visibility = context.state.view(partitions=[]).visibility
-    columns = (RECORD_KEY, *context.schema.names)
-    return SliceSpec(schema, columns, context.state.rules, visibility)
 
 
 def _grouped(options: BaseFileOptions, parts: Sequence[BatchChunk]) -> BaseFileOptions:
