@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -126,7 +127,7 @@ def write_base(
     whose encodings are used again.
     """
     groups = table_groups(rows, schema, row_group_rows)
-    tables = (packed(table, avro_schema) for table in groups)
+    tables: Iterator[pa.Table] = (packed(table, avro_schema) for table in groups)
     first = next(tables)
     keys = _KeyRange(min_key, max_key)
     target = LargeWrites(sink)
@@ -137,10 +138,10 @@ def write_base(
     )
     schema = first.schema
     nan = NanColumns(schema)
-    waiting = [first]
+    tables = chain(iter([first]), tables)
     del first  # a group is freed once it is written
     with target as stream, pq.ParquetWriter(stream, schema, **options) as writer:
-        while (table := waiting.pop() if waiting else next(tables, None)) is not None:
+        for table in tables:
             keys.see(table)
             nan.see(table)
             writer.write_table(writable(table), row_group_size=row_group_rows)
