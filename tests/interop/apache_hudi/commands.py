@@ -192,10 +192,13 @@ class Commands:
     def _outcome(
         self, path: str, text: str, parameters: Any = None, conf: dict[str, str] | None = None
     ) -> dict[str, Any]:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         with self._session_options(path, conf or {}):
             try:
                 rows = self._session.spark.sql(text, args=parameters).collect()
-            except Exception as failed:  # what Spark and the JVM raise is the outcome
+            except (PySparkException, Py4JError) as failed:
                 return {"error": str(failed).strip()[:400]}
             return {"rows": [list(row) for row in rows]}
 
