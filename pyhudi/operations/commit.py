@@ -156,14 +156,15 @@ def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
     steps.check_rules(context)
     with watch.phase("key"):
         parts = steps.stage_batch(context, rows, operation)
-    dropped = 0
+    merged = steps.MergedBatch(parts, 0, ())
     if request.merge is not None:
         with watch.phase("match"):
-            parts, dropped = steps.merge_batch(context, request.merge)
+            merged = steps.merge_batch(context, request.merge)
+    parts = merged.parts
     emptied, unknown = steps.emptied(context, parts, operation, partitions)
     with watch.phase("tag"):
         rings = steps.rings_of_batch(context, parts, emptied)
-        buckets = steps.tag_batch(context, parts, operation, rings)
+        buckets = steps.tag_batch(context, parts, operation, rings, merged.known)
         parts = steps.with_merged(parts, buckets)
         view = context.state.view(partitions=steps.reached(buckets, emptied))
         lost = steps.losing_rows(context, parts, buckets, view)
@@ -184,7 +185,7 @@ def _plan(context: WriteContext, request: WriteRequest) -> PlannedWrite:
         order_by,
         context.skips_unchanged,
         tuple(rings.values()),
-        dropped,
+        merged.dropped,
     )
 
 

@@ -14,7 +14,7 @@ Planning only reads the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -57,6 +57,7 @@ from pyhudi.write.placement.assignment import Assignment, AssignRules, assign
 from pyhudi.write.placement.delete_conflicts import ContestTask, lost_rows
 from pyhudi.write.placement.hashing_metadata import rings_of
 from pyhudi.write.placement.index_lookup import (
+    Known,
     Where,
     may_have_copies,
     searched_partitions,
@@ -110,10 +111,18 @@ def _check_paths(context: WriteContext, parts: Iterable[BatchChunk]) -> None:
         context.state.fs.sub(path)
 
 
-def merge_batch(
-    context: WriteContext, merge: ConditionalMerge
-) -> tuple[tuple[BatchChunk, ...], int]:
-    """(the staged rows that a merge writes, source rows dropped for another one of their key).
+@dataclass(frozen=True, slots=True)
+class MergedBatch:
+    """The staged rows that a merge writes, the number of source rows dropped for another one of
+    their key, and by index bucket the known places of the source's keys."""
+
+    parts: tuple[BatchChunk, ...]
+    dropped: int
+    known: Known
+
+
+def merge_batch(context: WriteContext, merge: ConditionalMerge) -> MergedBatch:
+    """What a merge writes.
 
     Of several source rows of a key, the one with the greatest ordering value is used if the source
     has the ordering columns, else the last one.
@@ -135,6 +144,7 @@ def merge_batch(
         deletes_all=False,
         moves=context.index.choice.moves,
         is_global=context.index.choice.is_global,
+        finds_only=True,
     )
     buckets: list[BucketTags] = []
     if any(part.row_count for part in parts):
@@ -142,7 +152,8 @@ def merge_batch(
         buckets = tag_rows(context.index, tags, engine, where)
     written = rows_to_write(context, merge, parts, buckets, _key_plan(context, state.rules))
     _check_paths(context, written)
-    return written, sum(bucket.duplicate_count for bucket in buckets)
+    dropped = sum(bucket.duplicate_count for bucket in buckets)
+    return MergedBatch(written, dropped, [bucket.known for bucket in buckets])
 
 
 def _source_rules(context: WriteContext, source: pa.Schema) -> tuple[MergeRules | None, Duplicates]:
@@ -202,7 +213,9 @@ def tag_batch(
     parts: tuple[BatchChunk, ...],
     operation: Operation,
     rings: Mapping[str, Ring],
+    known: Known = (),
 ) -> list[BucketTags]:
+    """The destinations of the rows.  known: what the index has answered in this plan."""
     if not sum(part.row_count for part in parts):
         return []
     rules = context.state.rules if operation.brings_rows else None
@@ -224,7 +237,11 @@ def tag_batch(
     )
     partitions = searched_partitions(index, plan)
     return tag_rows(
-        index, plan, context.engine, lambda: _where(context, operation, rings, partitions)
+        index,
+        plan,
+        context.engine,
+        lambda: _where(context, operation, rings, partitions),
+        known,
     )
 
 

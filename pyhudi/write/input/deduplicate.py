@@ -20,6 +20,7 @@ from pyhudi.arrays import Ints
 from pyhudi.formats.nested_fields import root_of
 from pyhudi.index.contract import path_codes
 from pyhudi.index.key_join import key_run
+from pyhudi.index.known_places import KnownPlaces
 from pyhudi.merge.column_merge import plain
 from pyhudi.merge.combine_batch import greatest_rows, merged_rows, newest_rows
 from pyhudi.merge.log_fold import number_keys
@@ -70,6 +71,7 @@ class TagPlan:
     known: ExistingKeyPolicy = ExistingKeyPolicy.UPDATE
     skips_unchanged: bool = False  # rows equal to the stored ones are not written
     copies: bool = False  # a key may have places unknown to the queried index
+    finds_only: bool = False  # the rows are not written: places are found, and stay known
 
     @property
     def has_groups(self) -> bool:
@@ -85,19 +87,22 @@ class TagPlan:
 @dataclass(frozen=True, slots=True)
 class GatherTask:
     """One index bucket of the batch.  everywhere: look keys up in all partitions; None: as
-    planned."""
+    planned.  known: keys that need no look-up."""
 
     plan: TagPlan
     bucket: int
     everywhere: bool | None = None
+    known: KnownPlaces | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Staged rows of one index bucket, with their sorted keys (see `index.key_join`)."""
+    """Staged rows of one index bucket, with the sorted keys to look up (see `index.key_join`).
+    sought: their number."""
 
     rows: Staged
     keys: Staged
+    sought: int
     duplicate_count: int
     folded: Staged | None = None
 
@@ -106,11 +111,13 @@ def gather_bucket(task: GatherTask) -> Gathered:
     """Gather the rows of one index bucket for an index that is queried in two steps."""
     found = deduplicate(task)
     everywhere = task.plan.everywhere if task.everywhere is None else task.everywhere
-    run = key_run(found.rows, everywhere=everywhere)
+    sought = found.rows if task.known is None else task.known.unknown(found.rows)
+    run = key_run(sought, everywhere=everywhere)
     put = task.plan.staging.put
     return Gathered(
         put(f"gathered-{task.bucket:05d}", found.rows),
         put(f"keys-{task.bucket:05d}", run),
+        run.num_rows,
         found.duplicate_count,
         found.folded,
     )

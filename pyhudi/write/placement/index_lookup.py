@@ -16,6 +16,7 @@ from pyhudi.index.consistent_hashing import Ring, RingFinder
 from pyhudi.index.contract import Finder, StatedFinder
 from pyhudi.index.external_index import EntryStore, live_groups
 from pyhudi.index.key_join import HitsFinder, ProbeWork, dealt
+from pyhudi.index.known_places import KnownFirst, KnownPlaces
 from pyhudi.index.record import PartitionFinder, RecordFinder
 from pyhudi.index.selection import IndexChoice
 from pyhudi.index.simple import join_slices
@@ -108,6 +109,8 @@ class WriteIndex:
         return self.choice.kind.traits.reads_filters and self.rules.bloom_by_metadata
 
 
+Known = Sequence[KnownPlaces | None]
+
 _FEW_ROWS: Final = 1000
 """Maximum number of rows looked up in the record index by the planning process itself; a cluster
 job would take longer to start."""
@@ -137,15 +140,21 @@ def may_have_copies(index: WriteIndex, state: TableState, parts: Sequence[BatchC
 
 
 def tag_rows(
-    index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
+    index: WriteIndex,
+    plan: TagPlan,
+    engine: Engine,
+    where: Callable[[], Where],
+    known: Known = (),
 ) -> list[BucketTags]:
-    """Tag every row of a batch.  where: called only for indexes that read slices."""
+    """Tag every row of a batch.  where: called only for indexes that read slices.  known: what the
+    queried index has answered in this plan, by bucket."""
     buckets = range(index.part_count)
     seen = cache(where)
-    queried = _finders(index, plan, engine, seen) if plan.queries_index else _Finders()
-    additional = (
-        _additional_finders(index, plan, engine, seen, queried) if plan.queries_index else {}
-    )
+    queried, additional = _Finders(), {}
+    if plan.queries_index:
+        queried = _finders(index, plan, engine, seen, known)
+        if not plan.finds_only:
+            additional = _additional_finders(index, plan, engine, seen, queried)
     tasks = [
         TagTask(
             plan,
@@ -181,10 +190,11 @@ class _Finders:
     gathered: Sequence[Gathered] = ()
     places: Finder | None = None
     is_other: bool = False  # not the write's index, whose entries must be updated
+    is_partial: bool = False  # keys of the gathered rows are those that are not known
 
 
 def _finders(
-    index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where]
+    index: WriteIndex, plan: TagPlan, engine: Engine, where: Callable[[], Where], known: Known
 ) -> _Finders:
     buckets = range(index.part_count)
     if plan.has_groups:
@@ -193,20 +203,32 @@ def _finders(
         return _copies(index, plan, engine, where())
     if index.choice.kind.is_record_index:
         assert index.records is not None
-        return _Finders(_record_finders(index, plan))
+        return _Finders(_known_first(known, _record_finders(index, plan)))
     seen = where()
     if index.choice.kind.is_store:
-        return _Finders(_of_store(index.store, index, plan, seen))
+        return _Finders(_known_first(known, _of_store(index.store, index, plan, seen)))
     places = None
     if index.choice.kind.traits.names_places:
         places = _bucket_finder(index.choice, seen)
         if plan.known is ExistingKeyPolicy.UPDATE and not plan.deletes_all:
             return _Finders([places] * index.part_count)
-    gathered = engine.run(gather_bucket, [GatherTask(plan, n) for n in buckets], label="tag")
+    each = known or [None] * index.part_count
+    tasks = [GatherTask(plan, n, known=each[n]) for n in buckets]
+    gathered = engine.run(gather_bucket, tasks, label="tag")
     probed = _probed(
         index, plan, engine, seen, _KeySearch(index.choice.kind, plan.everywhere, gathered)
     )
-    return _Finders(probed, gathered, places)
+    return _Finders(_known_first(known, probed), gathered, places, is_partial=bool(known))
+
+
+def _known_first(known: Known, finders: Sequence[Finder]) -> Sequence[Finder]:
+    """Finders that search for keys without a known place only."""
+    if not known:
+        return finders
+    return [
+        finder if places is None else KnownFirst(places, finder)
+        for places, finder in zip(known, finders, strict=True)
+    ]
 
 
 def _record_finders(index: WriteIndex, plan: TagPlan) -> Sequence[Finder]:
@@ -262,7 +284,7 @@ def _additional_finders(
     shadow = index.shadow
     if shadow is not None and shadow.value not in found and shadow is not queried_kind:
         everywhere = replace(plan, is_global=shadow.is_global).everywhere
-        if not gathered or everywhere is not plan.everywhere:
+        if not gathered or queried.is_partial or everywhere is not plan.everywhere:
             buckets = range(index.part_count)
             tasks = [GatherTask(plan, number, everywhere) for number in buckets]
             gathered = engine.run(gather_bucket, tasks, label="tag")
@@ -293,7 +315,7 @@ def _probed(
     index: WriteIndex, plan: TagPlan, engine: Engine, where: Where, queried: _KeySearch
 ) -> list[Finder]:
     """Search the slices that may contain the batch's keys."""
-    slices = list(where.slices)
+    slices = list(where.slices) if any(part.sought for part in queried.gathered) else []
     if not queried.everywhere:
         touched = {path for part in plan.parts for path, _ in part.partition_counts}
         slices = [s for s in slices if s.partition in touched]

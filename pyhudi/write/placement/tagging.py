@@ -30,6 +30,7 @@ from pyhudi.errors import UserError
 from pyhudi.index.bucket import BucketFinder
 from pyhudi.index.consistent_hashing import RingFinder
 from pyhudi.index.contract import UNKNOWN, Finder, Located, StatedFinder, path_codes
+from pyhudi.index.known_places import KnownPlaces
 from pyhudi.metadata.record_index.lookup_costs import LookupCost
 from pyhudi.options import IndexKind
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, FileGroupId
@@ -102,6 +103,7 @@ class BucketTags:
     entry_count: int = 0  # rows whose entry in an additional index changes
     mismatches: tuple[tuple[str, int], ...] = ()  # rows that an additional index has elsewhere
     stayed_count: int = 0  # rows written to the partition of their record, not the one they state
+    known: KnownPlaces | None = None  # of the rows, if the plan only finds them
     folded: Staged | None = None
     lookup: LookupCost | None = None
 
@@ -166,6 +168,9 @@ def tag_bucket(task: TagTask) -> BucketTags:
         mismatches.append((name, count))
         if IndexKind(name).stores_entries:
             tags.entries[name] = entry
+    known = None
+    if plan.finds_only and not isinstance(task.finder, BucketFinder | RingFinder | None):
+        known = KnownPlaces.of(rows, located, plan.staging, everywhere=plan.everywhere)
     missing = int((deleted & ~found).sum())
     places, counts = (located.groups, path, paths), (duplicates, missing)
     summary = _summary(task, rows, tags, places, counts)
@@ -174,6 +179,7 @@ def tag_bucket(task: TagTask) -> BucketTags:
         folded=found_rows.folded,
         mismatches=tuple(mismatches),
         stayed_count=stayed,
+        known=known,
         lookup=cost,
     )
 
