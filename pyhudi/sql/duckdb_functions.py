@@ -35,7 +35,7 @@ SAME: Final = frozenset({
     "ArgMin", "ApproxDistinct", "Sum", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile",
     "FirstValue", "LastValue", "PercentRank", "CumeDist", "NthValue", "Array", "ArrayMax",
     "ArrayMin", "Explode", "Transform", "ArrayFilter", "Struct", "VarMap", "MapKeys", "Bracket",
-    "ArraySize", "ArraySort", "Initcap", "TimeStrToTime", "And", "Or", "Not", "Round", "Between",
+    "ArraySize", "ArraySort", "TimeStrToTime", "And", "Or", "Not", "Round", "Between",
 })  # fmt: skip
 """Nodes of sqlglot whose text for DuckDB gives Spark's result."""
 _INTEGERS: Final = (
@@ -126,6 +126,14 @@ MACROS: Final = (
       when list_contains(list, x) then true
       when list_aggregate(list, 'count') < len(list) then null
       else false end
+    """,
+    """
+    create macro __pyhudi_initcap(s) as array_to_string(list_transform(
+      string_split(s, ' '), lambda w: upper(left(w, 1)) || lower(substring(w, 2))), ' ')
+    """,
+    """
+    create macro __pyhudi_item(x, i bigint) as case when i >= 0 then x[i + 1] end,
+      (x, i varchar) as x[i]
     """,
     "create macro __pyhudi_moved(x date, i) as cast(x + i as date), (x, i) as x + i",
 )
@@ -244,6 +252,34 @@ def _located(node: Tree) -> Tree:
 
 def _character(node: Tree) -> Tree:
     return _call("__pyhudi_chr", *(each.copy() for each in node.expressions))
+
+
+def _item(node: Tree) -> Tree:
+    """An item by its position from 0; the name of a field, the key of a map, and `element_at`,
+    which counts from 1, stay as they are."""
+    (place,) = node.expressions
+    if node.args.get("offset") or place.is_string:
+        return node
+    return exp.Paren(this=_call("__pyhudi_item", node.this.copy(), place.copy()))
+
+
+def _capitalized(node: Tree) -> Tree:
+    """Words begin after blanks, which sqlglot may state; Spark takes no other separators."""
+    given = node.args.get("expression")
+    more = [] if given is None or given.name == " " else [given.copy()]
+    return _call("__pyhudi_initcap", node.this.copy(), *more)
+
+
+def _counted(node: Tree) -> Tree:
+    """The number of distinct rows of several values, none of which is null."""
+    distinct = node.this
+    if not isinstance(distinct, exp.Distinct) or len(distinct.expressions) < 2:
+        return node
+    values = distinct.expressions
+    is_null = exp.or_(*(exp.Is(this=value.copy(), expression=exp.null()) for value in values))
+    row = _call("row", *(value.copy() for value in values))
+    one = exp.Case(ifs=[exp.If(this=is_null, true=exp.null())], default=row)
+    return exp.Count(this=exp.Distinct(expressions=[one]))
 
 
 def _series(node: Tree) -> Tree:
@@ -448,7 +484,8 @@ CHANGED: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "Concat": _joined, "ConcatWs": _joined, "DPipe": _joined, "RegexpReplace": _replaced,
     "RegexpExtract": _matched, "RegexpSplit": _split,
     "Extract": _extracted, "AddMonths": _as_date, "Add": _moved, "Sub": _moved,
-    "ArrayContains": _macro("contains"), "GenerateSeries": _series,
+    "ArrayContains": _macro("contains"), "GenerateSeries": _series, "Bracket": _item,
+    "Initcap": _capitalized, "Count": _counted,
 }  # fmt: skip
 BY_NAME: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "weekday": _weekday, "isnull": _is_null, "isnotnull": _is_not_null, "pmod": _pmod,
