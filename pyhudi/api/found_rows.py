@@ -13,10 +13,18 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from pyhudi.api.table import Table
+from pyhudi.read.sql.sql_filter import Filter
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import PARTITION_PATH, RECORD_KEY, without_meta
 from pyhudi.write.input.batch import NoRows, Rows, StreamRows
-from pyhudi.write.merge_clauses import Clause, ConditionalMerge, FoundRows, compiled, source_schema
+from pyhudi.write.merge_clauses import (
+    Clause,
+    ConditionalMerge,
+    FoundRows,
+    compiled,
+    compiled_on,
+    source_schema,
+)
 from pyhudi.write.schema_changes import SchemaChange
 from pyhudi.write.write_context import Operation
 from pyhudi.write.write_report import WriteReport
@@ -69,26 +77,32 @@ def merge_found(
     schema: pa.Schema,
     find: Find,
     clauses: tuple[Clause, ...],
+    on: Filter | None = None,
     *,
     dry_run: bool = False,
 ) -> WriteReport:
-    """Merge the rows that a query finds, which have the columns of schema, by clauses that
-    `check_merge` has accepted."""
+    """Merge the rows that a query finds, which have the columns of schema, by clauses and a
+    condition of matches that `check_merge` has accepted."""
     stored = without_meta(table.schema)
     source = FoundRows(schema, lambda state: table._incoming(find(table._at(state))))
     return table._write(
         Operation.UPSERT,
         StreamRows(pa.RecordBatchReader.from_batches(stored, ())),
         dry_run=dry_run,
-        merge=ConditionalMerge(source, clauses),
+        merge=ConditionalMerge(source, clauses, on),
     )
 
 
 def check_merge(
-    table: Table, source: pa.Schema, clauses: tuple[Clause, ...], stored: pa.Schema
+    table: Table,
+    source: pa.Schema,
+    clauses: tuple[Clause, ...],
+    stored: pa.Schema,
+    on: Filter | None = None,
 ) -> None:
-    """Raise UserError for clauses that cannot be converted, or that never apply; SchemaError for
-    columns of the source whose structs have other fields than the table's."""
+    """Raise UserError for clauses that never apply, and for expressions that cannot be converted;
+    SchemaError for columns of the source whose structs have other fields than the table's."""
     fills = table._options.write.null_for_missing
     given = source_schema(source, stored, table.config, fills_missing=fills)
     compiled(clauses, given, stored, table.config)
+    compiled_on(on, given, stored)

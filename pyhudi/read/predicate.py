@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Final, assert_never
 
@@ -247,6 +247,28 @@ def analyzed(node: Node, unused: frozenset[str] = frozenset()) -> Node | None:
     return type(node)(tuple(sides)) if is_whole or (sides and isinstance(node, And)) else None
 
 
+def inside(node: Node, struct: str) -> Node:
+    """A tree of conditions on the fields of a struct column, over rows with these fields."""
+
+    def within(found: Node) -> Node:
+        return inside(found, struct)
+
+    match node:
+        case Column((outer, *path)):
+            assert outer == struct
+            return Column(tuple(path))
+        case And(sides) | Or(sides):
+            return type(node)(tuple(map(within, sides)))
+        case Compare(name, left, right):
+            return Compare(name, within(left), within(right))
+        case In(value) | IsNull(value) | IsValid(value) | Not(value) | Cast(value):
+            return replace(node, value=within(value))
+        case Call(_, arguments):
+            return replace(node, arguments=tuple(map(within, arguments)))
+        case _:
+            return node
+
+
 def columns_of(node: Node, schema: pa.Schema) -> tuple[str, ...]:
     """The columns of the schema that a tree without unknown parts names, in its order."""
     named = {found.path[0] for found in walk(node) if isinstance(found, Column)}
@@ -318,6 +340,7 @@ __all__ = [
     "both",
     "children",
     "columns_of",
+    "inside",
     "is_analyzed",
     "literal",
     "to_arrow",

@@ -36,7 +36,7 @@ from pyhudi.sql.trees import (
     own_column,
     table_of,
 )
-from pyhudi.write.merge_clauses import SOURCE, TARGET, Clause, ClauseKind, Pair
+from pyhudi.write.merge_clauses import EXISTS, SOURCE, TARGET, Clause, ClauseKind, Pair
 from pyhudi.write.updated_rows import check_assignments
 from pyhudi.write.write_report import WriteReport
 
@@ -47,7 +47,6 @@ _NO_CLAUSE: Final = -1
 """The number of no clause."""
 _SHOWN: Final = 5
 """Keys of ambiguous rows that an error shows."""
-_EXISTS: Final = "a row that ON does not match has the key of a stored record"
 _KINDS: Final = {
     (Pair.MATCHED, Act.UPDATE): ClauseKind.UPDATE,
     (Pair.MATCHED, Act.DELETE): ClauseKind.DELETE,
@@ -60,7 +59,7 @@ _KINDS: Final = {
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a MERGE runs.  way: how stored records are found, for EXPLAIN.  is_cast: the query has
-    other types than the schema."""
+    other types than the schema.  on: what pairs of the same key meet if they match."""
 
     table: Table
     query: Bound
@@ -69,6 +68,7 @@ class Plan:
     duplicates: Bound | None
     way: str
     is_cast: bool = False
+    on: Any = None
 
     def run(self, engine: QueryEngine, *, dry_run: bool) -> WriteReport:
         """Run the merge.  Raises UserError that shows source rows of the same record."""
@@ -78,7 +78,7 @@ class Plan:
                 _check_unique(engine.collected(self.duplicates.at(table)))
             return engine.rows(self.query.at(table), self.schema if self.is_cast else None)
 
-        report = merge_found(self.table, self.schema, find, self.clauses, dry_run=dry_run)
+        report = merge_found(self.table, self.schema, find, self.clauses, self.on, dry_run=dry_run)
         notes = tuple(note for note in report.notes if COMPUTED not in note and _OP not in note)
         return replace(report, notes=(*notes, self.way) if dry_run else notes)
 
@@ -291,7 +291,8 @@ class _Merge:
         for clause in self._of(Pair.NOT_MATCHED):
             self._check_inserted(clause, fixed)
         computed = _Computed()
-        clauses = self._key_clauses(fixed, extra, computed)
+        on = self._filter(exp.and_(*extra) if extra else None, Pair.MATCHED, computed)
+        clauses = self._key_clauses(fixed, computed)
         own = dict(fixed)
         for name in (*self._ordering(), *(self.schema.names if self._has_stars else ())):
             column = self._source_column(name)
@@ -306,14 +307,14 @@ class _Merge:
         given = self.engine.schema(query)
         found = _with_doubles(given, self.schema)
         try:
-            check_merge(self.table, found, clauses, self.schema)
+            check_merge(self.table, found, clauses, self.schema, on)
         except UserError as error:
             raise _NotByKeyError(error.what) from None
         rest = " and all other records" * bool(self._of(Pair.NOT_MATCHED_BY_SOURCE))
         way = f"records are found by their keys{rest}: ON equates {', '.join(keys)}"
         is_cast = found != given
         unique = None if self._ordering() else self._duplicates(tree)
-        return Plan(self.table, query, found, clauses, unique, way, is_cast)
+        return Plan(self.table, query, found, clauses, unique, way, is_cast, on)
 
     def _keys(self) -> tuple[dict[str, Tree], list[Tree]]:
         """(the source's value of each key and partition column that ON equates, other parts)."""
@@ -333,8 +334,6 @@ class _Merge:
         missing = [name for name in config.record_key_fields if name not in keys]
         if missing:
             raise _NotByKeyError(f"ON does not equate the record key: {', '.join(missing)}")
-        if extra and self._of(Pair.NOT_MATCHED_BY_SOURCE):
-            raise _NotByKeyError("ON has more than the key, and a clause is for other records")
         return keys, extra
 
     def _equated(self, part: Tree) -> tuple[str, Tree] | None:
@@ -377,15 +376,9 @@ class _Merge:
             if value is None or not _same(value, tree):
                 raise _NotByKeyError(f"a row is inserted with another {name} than ON equates")
 
-    def _key_clauses(
-        self, fixed: Mapping[str, Tree], extra: list[Tree], computed: _Computed
-    ) -> tuple[Clause, ...]:
+    def _key_clauses(self, fixed: Mapping[str, Tree], computed: _Computed) -> tuple[Clause, ...]:
         found = []
-        condition = exp.and_(*extra) if extra else None
         for clause in self.clauses:
-            where = clause.condition
-            if clause.pair is Pair.MATCHED and condition is not None:
-                where = condition if where is None else exp.and_(condition, where)
             values = None
             if clause.assignments is not None:
                 given = clause.assignments
@@ -398,17 +391,9 @@ class _Merge:
             if clause.act is Act.INSERT and not values:
                 values = None
             kind = _KINDS[clause.pair, clause.act]
-            found.append(Clause(kind, self._filter(where, clause.pair, computed), values))
-        if condition is not None and self._of(Pair.NOT_MATCHED):
-            found.append(self._refusal(extra, computed))
+            where = self._filter(clause.condition, clause.pair, computed)
+            found.append(Clause(kind, where, values))
         return tuple(found)
-
-    def _refusal(self, extra: Sequence[Tree], computed: _Computed) -> Clause:
-        """Refuses to insert a row whose key is stored, although ON does not match."""
-        inserted = [c.condition or exp.true() for c in self._of(Pair.NOT_MATCHED)]
-        tree = exp.and_(exp.or_(*map(_unmet, extra)), exp.or_(*inserted))
-        where = self._filter(tree, Pair.MATCHED, computed)
-        return Clause(ClauseKind.REFUSE, where, None, _EXISTS)
 
     def _value(self, tree: Tree, pair: Pair, computed: _Computed) -> Any:
         """A value of a clause: a column that the engine computes, or SQL text of the merge."""
@@ -476,7 +461,7 @@ class _Merge:
         inserts = [n for n, c in enumerate(self.clauses) if c.act is Act.INSERT]
         if inserts:
             stored = pc.field(SOURCE, _OP).isin(pa.array(inserts, pa.int64()))
-            clauses.append(Clause(ClauseKind.REFUSE, stored, None, _EXISTS))
+            clauses.append(Clause(ClauseKind.REFUSE, stored, None, EXISTS))
         tree = self._joined(op, fixed, computed)
         query = self.binder.bound(tree)
         given = self.engine.schema(query)
@@ -653,19 +638,6 @@ def _present(alias: str, name: str) -> Tree:
 
 def _is_known(value: Tree) -> Tree:
     return exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
-
-
-def _unmet(part: Tree) -> Tree:
-    """A condition that is true where one is false or null; of a comparison, in the words of
-    filters, so that the index finds the records."""
-    if not isinstance(part, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
-        return exp.Not(
-            this=exp.Coalesce(this=exp.Paren(this=part.copy()), expressions=[exp.false()])
-        )
-    unknown = [
-        exp.Is(this=side.copy(), expression=exp.null()) for side in (part.this, part.expression)
-    ]
-    return exp.or_(exp.Not(this=exp.Paren(this=part.copy())), *unknown)
 
 
 def _is(op: Tree, number: int) -> Tree:

@@ -27,7 +27,10 @@ from pyhudi.errors import UserError
 from pyhudi.formats.schema_conform import conform
 from pyhudi.index.key_join import dealt
 from pyhudi.read.file_slice import SliceSpec, read_slice
+from pyhudi.read.predicate import Predicate
+from pyhudi.read.scan_plan import ScanRequest, plan_scan
 from pyhudi.read.skipping.partition_values import partition_values
+from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import IS_DELETED, RECORD_KEY, FileGroupId
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.spill import Staged, Staging
@@ -41,6 +44,7 @@ from pyhudi.write.input.batch import (
     take_rows,
 )
 from pyhudi.write.merge_clauses import (
+    EXISTS,
     SOURCE,
     TARGET,
     ClauseKind,
@@ -48,6 +52,8 @@ from pyhudi.write.merge_clauses import (
     ConditionalMerge,
     Pair,
     compiled,
+    compiled_on,
+    rest_filter,
     source_schema,
     stored_columns,
 )
@@ -60,8 +66,9 @@ from pyhudi.write.write_context import WriteContext
 
 @dataclass(frozen=True, slots=True)
 class _MatchPlan:
-    """Common input of the tasks of a merge.  rows: how to key and stage the rows to write.
-    has_rest: whether clauses apply to stored rows that no source row matches."""
+    """Common input of the tasks of a merge.  on: what pairs of the same key meet if they match.
+    rows: how to key and stage the rows to write.  has_rest: whether clauses apply to stored rows
+    that no source row matches; rest: what such rows meet, if known."""
 
     fs: FileSystem
     spec: SliceSpec
@@ -71,6 +78,8 @@ class _MatchPlan:
     rows: KeyPlan
     staging: Staging
     has_rest: bool
+    on: pc.Expression | None
+    rest: Predicate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +130,18 @@ def rows_to_write(
     if IS_DELETED not in table.names and deletes:
         plan = replace(plan, schema=table.append(pa.field(IS_DELETED, pa.bool_())))
     groups = list(dict.fromkeys(home for bucket in buckets for home in bucket.homes))
+    on = compiled_on(merge.on, source, table)
     match_plan = _MatchPlan(
         context.state.fs,
-        context.slice_spec(stored_columns(clauses, source, table)),
+        context.slice_spec(stored_columns(clauses, source, table, on)),
         clauses,
         source,
         _router(parts, buckets, groups),
         plan,
         context.staging,
         has_rest,
+        on,
+        rest_filter(merge.clauses, table),
     )
     engine = context.engine
     found = engine.run(match_rows, _match_tasks(context, match_plan, groups), label="match")
@@ -158,10 +170,11 @@ def _match_tasks(
 ) -> list[MatchTask]:
     state = context.state
     known = sorted({group.partition for group in groups})
-    view = state.view() if plan.has_rest else state.view(partitions=known)
-    newest = {found.group: found for found in view.latest_slices()}
+    newest = {found.group: found for found in state.view(partitions=known).latest_slices()}
     schema = plan.spec.table
-    numbers: dict[FileGroupId, int | None] = dict.fromkeys(newest) if plan.has_rest else {}
+    rest = {found.group: found for found in _rest_slices(state, plan)}
+    newest |= rest
+    numbers: dict[FileGroupId, int | None] = dict.fromkeys(rest)
     numbers |= {group: number for number, group in enumerate(groups)}
     items = [
         (number, newest.get(group), partition_values(state.config, schema, group.partition))
@@ -174,6 +187,13 @@ def _match_tasks(
     return [*tasks, MatchTask(plan, bare)] if bare else tasks
 
 
+def _rest_slices(state: TableState, plan: _MatchPlan) -> list[FileSlice]:
+    """The slices that may have records for clauses without a source row."""
+    if not plan.has_rest:
+        return []
+    return [task.slice for task in plan_scan(state, ScanRequest((RECORD_KEY,), plan.rest)).tasks]
+
+
 def match_rows(task: MatchTask) -> Matched:
     """Apply the clauses for matched rows to some file groups; runs on workers.  Memory: a file
     slice."""
@@ -184,7 +204,8 @@ def match_rows(task: MatchTask) -> Matched:
         for number, slice_, values in task.slices:
             if number is None:
                 assert slice_ is not None  # it is listed for its stored rows
-                rest = _user(_stored(plan, slice_, values, None), plan)
+                spec = replace(plan.spec, where=plan.rest)
+                rest = _user(read_slice(plan.fs, slice_, spec=spec, partition_values=values), plan)
                 yield from applied(plan, _structs({TARGET: rest}), Pair.NOT_MATCHED_BY_SOURCE)
                 continue
             source = plan.router.rows_of(number).rows
@@ -202,10 +223,14 @@ def match_rows(task: MatchTask) -> Matched:
             given = conform(source, plan.source).take(pa.array(at[hit]))
             user = _user(stored, plan)
             pairs = _structs({SOURCE: given, TARGET: user.take(pa.array(hit))})
+            pairs, unmet = _parted(pairs, plan.on)
             yield from applied(plan, pairs, Pair.MATCHED)
+            for _, some in dealt_rows(plan.clauses, unmet.select([SOURCE]), Pair.NOT_MATCHED):
+                raise _refused(plan, some, EXISTS)
             if plan.has_rest:
                 rest = _structs({TARGET: user.take(pa.array(np.flatnonzero(at < 0)))})
                 yield from applied(plan, rest, Pair.NOT_MATCHED_BY_SOURCE)
+                yield from applied(plan, unmet.select([TARGET]), Pair.NOT_MATCHED_BY_SOURCE)
 
     chunks = _staged(plan, written())
     found = np.concatenate(absent) if absent else np.zeros(0, np.int64)
@@ -256,29 +281,41 @@ def _structs(sides: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def applied(plan: _MatchPlan, rows: pa.Table, pair: Pair) -> Iterator[pa.RecordBatch]:
-    """What the clauses write for these rows: each row goes to the first clause that applies.
-    Raises UserError for a row of a REFUSE clause."""
+    """What the clauses write for these rows.  Raises UserError for a row of a REFUSE clause."""
     schema = plan.rows.schema
-    for clause in plan.clauses:
-        if clause.kind.pair is not pair or not rows.num_rows:
-            continue
-        some = rows
-        if clause.where is not None:
-            met = pc.fill_null(projected(rows, {"met": clause.where}).column("met"), False)
-            some, rows = rows.filter(met), rows.filter(pc.invert(met))
-        else:
-            rows = rows.slice(0, 0)
-        if some.num_rows and clause.kind is ClauseKind.REFUSE:
-            keys = plan.rows.rule.key_fields
-            shown = some.slice(0, 3).column(SOURCE).combine_chunks().flatten()
-            names = plan.source.names
-            listed = [
-                [shown[names.index(k)][row].as_py() for k in keys] for row in range(len(shown[0]))
-            ]
-            raise UserError(str(clause.reason), rows=some.num_rows, keys=repr(listed)[:200])
-        if some.num_rows:
-            values = {name: clause.values[name] for name in schema.names}
-            yield from projected(some, values).cast(schema).to_batches()
+    for clause, some in dealt_rows(plan.clauses, rows, pair):
+        if clause.kind is ClauseKind.REFUSE:
+            raise _refused(plan, some, str(clause.reason))
+        values = {name: clause.values[name] for name in schema.names}
+        yield from projected(some, values).cast(schema).to_batches()
+
+
+def dealt_rows(
+    clauses: Sequence[CompiledClause], rows: pa.Table, pair: Pair
+) -> Iterator[tuple[CompiledClause, pa.Table]]:
+    """Each clause with the rows for which it is the first that applies, if there are any."""
+    for clause in clauses:
+        if clause.kind.pair is pair:
+            some, rows = _parted(rows, clause.where)
+            if some.num_rows:
+                yield clause, some
+
+
+def _parted(rows: pa.Table, where: pc.Expression | None) -> tuple[pa.Table, pa.Table]:
+    """(the rows for which a condition is true, the other rows)."""
+    if where is None or not rows.num_rows:
+        return rows, rows.slice(0, 0)
+    met = pc.fill_null(projected(rows, {"met": where}).column("met"), False)
+    if pc.all(met).as_py():
+        return rows, rows.slice(0, 0)
+    return rows.filter(met), rows.filter(pc.invert(met))
+
+
+def _refused(plan: _MatchPlan, rows: pa.Table, reason: str) -> UserError:
+    shown = rows.slice(0, 3).column(SOURCE).combine_chunks().flatten()
+    names = [plan.source.names.index(key) for key in plan.rows.rule.key_fields]
+    listed = [[shown[at][row].as_py() for at in names] for row in range(len(shown[0]))]
+    return UserError(reason, rows=rows.num_rows, keys=repr(listed)[:200])
 
 
 def _staged(plan: _MatchPlan, batches: Iterator[pa.RecordBatch]) -> tuple[BatchChunk, ...]:

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.formats.nested_fields import check_same_fields, root_of, type_at
 from pyhudi.read.arrow_filter import fewest_columns
-from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value
+from pyhudi.read.predicate import Or, Predicate, columns_of, inside, is_analyzed
+from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value, sql_tree
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import IS_DELETED
 from pyhudi.table.properties import TableConfig
@@ -29,6 +30,8 @@ from pyhudi.write.updated_rows import check_assignments, projected
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
+EXISTS: Final = "a row that ON does not match has the key of a stored record"
+"""The error of a row to insert whose key is stored."""
 
 
 class Pair(Enum):
@@ -90,10 +93,15 @@ class FoundRows:
 
 @dataclass(frozen=True, slots=True)
 class ConditionalMerge:
-    """The source rows of a merge, and its clauses in order."""
+    """The source rows of a merge, and its clauses in order.
+
+    on: what a source row and the record of its key meet if they match.  If they do not, the record
+    is one that no source row matches, and the row must not be inserted: its key is stored.
+    """
 
     source: Rows | FoundRows
     clauses: tuple[Clause, ...]
+    on: Filter | None = None
 
     def rows(self, state: TableState) -> Rows:
         """The source rows."""
@@ -173,6 +181,28 @@ def compiled(
     return tuple(found)
 
 
+def compiled_on(on: Filter | None, source: pa.Schema, table: pa.Schema) -> pc.Expression | None:
+    """The condition of matches as an expression.  Schemas, errors: as for `compiled`."""
+    if on is None:
+        return None
+    sides = pa.schema({SOURCE: pa.struct(list(source)), TARGET: pa.struct(list(table))})
+    return as_filter(on, sides, sides.names)
+
+
+def rest_filter(clauses: Sequence[Clause], table: pa.Schema) -> Predicate | None:
+    """What each record meets that a clause for records without a source row applies to; None if
+    that cannot be stated as one filter of the table."""
+    sides = pa.schema({TARGET: pa.struct(list(table))})
+    found = []
+    for clause in clauses:
+        if clause.kind.pair is Pair.NOT_MATCHED_BY_SOURCE:
+            if not isinstance(clause.where, str):
+                return None
+            found.append(inside(sql_tree(clause.where, sides, sides.names), TARGET))
+    tree = Or(tuple(found))
+    return Predicate(tree, columns_of(tree, table)) if found and is_analyzed(tree) else None
+
+
 def _check_order(clauses: Sequence[Clause]) -> None:
     """Raise UserError if there is no clause, or one that an earlier one leaves no rows for."""
     if not clauses:
@@ -223,11 +253,14 @@ def _null(field: pa.Field) -> pc.Expression:
 
 
 def stored_columns(
-    clauses: Sequence[CompiledClause], source: pa.Schema, table: pa.Schema
+    clauses: Sequence[CompiledClause],
+    source: pa.Schema,
+    table: pa.Schema,
+    on: pc.Expression | None = None,
 ) -> tuple[str, ...]:
-    """The columns of stored records that the clauses use."""
+    """The columns of stored records that the clauses and the condition of matches use."""
     taken: set[str] = set()
-    others: list[pc.Expression] = []
+    others: list[pc.Expression] = [] if on is None else [on]
     for clause in clauses:
         if clause.kind is ClauseKind.INSERT:
             continue
