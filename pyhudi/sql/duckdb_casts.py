@@ -28,7 +28,7 @@ def _parts(pattern: str, names: str) -> str:
 def _text(name: str, parts: str, value: str) -> str:
     """A macro: the value, made of the parts of a text or null if it has none."""
     return f"""
-    create macro {_PREFIX}{name}(x) as case
+    {_PREFIX}{name}(x) as case
       when typeof(x) <> 'VARCHAR' then try_cast(x as {name})
       else list_transform([{parts}], lambda p: {value})[1] end
     """
@@ -53,7 +53,7 @@ CAST_MACROS: Final = (
     _text("double", _parts(_FRACTION, "n s"), "try_cast(p.n || p.s as double)"),
     _text("float", _parts(_FRACTION, "n s"), "try_cast(p.n || p.s as float)"),
     f"""
-    create macro {_PREFIX}boolean(x) as case
+    {_PREFIX}boolean(x) as case
       when typeof(x) <> 'VARCHAR' then try_cast(x as boolean)
       when lower(regexp_replace(cast(x as varchar), '^{_SPACE}|{_SPACE}$', '', 'g')) in ({_TRUTHS})
         then true
@@ -62,7 +62,7 @@ CAST_MACROS: Final = (
     """,
     *(
         f"""
-    create macro {_PREFIX}{name}_strict(x) as case
+    {_PREFIX}{name}_strict(x) as case
       when x is not null and {_PREFIX}{name}(x) is null
         then error('a value cannot be cast to {name}: ' || cast(x as varchar))
       else {_PREFIX}{name}(x) end

@@ -25,7 +25,7 @@ from pyhudi.duckdb import attach
 from pyhudi.engines.snapshot_parts import is_native
 from pyhudi.errors import PyhudiError, UserError
 from pyhudi.libraries import load_library
-from pyhudi.sql.duckdb_functions import MACROS, for_duckdb
+from pyhudi.sql.duckdb_functions import for_duckdb, macros_of
 from pyhudi.sql.grammar import rendered
 from pyhudi.sql.relations import Bound, Changes, Given, Keyed, Relation, Snapshot
 
@@ -132,8 +132,6 @@ class DuckDbEngine:
         _open.add(connection)
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET python_enable_replacements = false")
-        for macro in MACROS:
-            connection.execute(macro)
         paths = []
         for name, relation in relations.items():
             paths += _create(connection, name, relation, self.reader)
@@ -222,6 +220,8 @@ def _execute(connection: Any, query: Bound, before: str = "") -> Any:
     import duckdb
 
     text = rendered(for_duckdb(query.tree), _DIALECT)
+    for macro in macros_of(text):
+        connection.execute(macro)
     try:
         return connection.sql(f"{before}{text}", params=query.used())
     except duckdb.Error as error:

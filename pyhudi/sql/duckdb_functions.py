@@ -49,10 +49,10 @@ _UNWRITTEN: Final = """typeof(x) in ('DOUBLE', 'FLOAT') and x is not null
           and not (try_cast(x as double) = 0
             or abs(try_cast(x as double)) between 0.001 and 9999999)"""
 """Whether Spark writes a number in another form than DuckDB."""
-MACROS: Final = (
+_MACROS: Final = (
     *CAST_MACROS,
     f"""
-    create macro {WHOLE}(x) as case
+    {WHOLE}(x) as case
       when typeof(x) in ('DOUBLE', 'FLOAT')
         then try_cast(trunc(try_cast(x as double)) as hugeint)
       when starts_with(typeof(x), 'DECIMAL')
@@ -62,13 +62,13 @@ MACROS: Final = (
       else try_cast(x as hugeint) end
     """,
     f"""
-    create macro {WHOLE}_strict(x) as case
+    {WHOLE}_strict(x) as case
       when x is not null and {WHOLE}(x) is null
         then error('a value cannot be cast to an integer: ' || cast(x as varchar))
       else {WHOLE}(x) end
     """,
     f"""
-    create macro {TEXT}(x) as case
+    {TEXT}(x) as case
       when typeof(x) = 'TIMESTAMP WITH TIME ZONE'
         then regexp_replace(cast(x as varchar), '\\+00$', '')
       when isnan(try_cast(x as double)) and typeof(x) in ('DOUBLE', 'FLOAT') then 'NaN'
@@ -83,61 +83,73 @@ MACROS: Final = (
       else cast(x as varchar) end
     """,
     f"""
-    create macro __pyhudi_part(x) as case
+    __pyhudi_part(x) as case
       when {_UNWRITTEN}
           or typeof(x) in ('TIMESTAMP WITH TIME ZONE', 'BLOB') and x is not null
         then error('cast this value to a string before it is joined to texts: '
           || cast(x as varchar))
       else x end
     """,
-    f"create macro {DIGITS}(x varchar) as replace(x, '_', '?'), (x) as x",
+    f"{DIGITS}(x varchar) as replace(x, '_', '?'), (x) as x",
     """
-    create macro __pyhudi_words(x varchar[], separator) as
+    __pyhudi_words(x varchar[], separator) as
       case when list_aggregate(x, 'count') > 0 then list_reduce(
         list_filter(x, lambda e: e is not null), lambda a, b: a || separator || b) end,
       (x, separator) as x
     """,
     """
-    create macro __pyhudi_remainder(x, y) as case
+    __pyhudi_remainder(x, y) as case
       when y = 0 and x is not null then error('Division by zero in a remainder')
       else x % y end
     """,
-    "create macro __pyhudi_floor(x bigint) as x, (x hugeint) as x, (x) as floor(x)",
-    "create macro __pyhudi_ceil(x bigint) as x, (x hugeint) as x, (x) as ceil(x)",
-    "create macro __pyhudi_sign(x) as if(isnan(cast(x as double)), cast(x as double), sign(x))",
-    "create macro __pyhudi_ln(x) as case when x > 0 then ln(x) end",
-    "create macro __pyhudi_log(b, x) as case when b > 0 and x > 0 then log(b, x) end",
-    "create macro __pyhudi_left(s, n) as if(n < 0 and s is not null, '', left(s, n))",
-    "create macro __pyhudi_right(s, n) as if(n < 0 and s is not null, '', right(s, n))",
+    "__pyhudi_floor(x bigint) as x, (x hugeint) as x, (x) as floor(x)",
+    "__pyhudi_ceil(x bigint) as x, (x hugeint) as x, (x) as ceil(x)",
+    "__pyhudi_sign(x) as if(isnan(cast(x as double)), cast(x as double), sign(x))",
+    "__pyhudi_ln(x) as case when x > 0 then ln(x) end",
+    "__pyhudi_log(b, x) as case when b > 0 and x > 0 then log(b, x) end",
+    "__pyhudi_left(s, n) as if(n < 0 and s is not null, '', left(s, n))",
+    "__pyhudi_right(s, n) as if(n < 0 and s is not null, '', right(s, n))",
     """
-    create macro __pyhudi_locate(part, s, start) as case
+    __pyhudi_locate(part, s, start) as case
       when start < 1 then strpos(s, part) * 0
       when strpos(substring(s, start), part) = 0 then 0
       else strpos(substring(s, start), part) + start - 1 end
     """,
     """
-    create macro __pyhudi_split(s, p) as
+    __pyhudi_split(s, p) as
       if(s = '' and p is not null, [''], str_split_regex(s, p))
     """,
-    "create macro __pyhudi_chr(n) as if(n < 0, '', chr(cast(n % 256 as integer)))",
+    "__pyhudi_chr(n) as if(n < 0, '', chr(cast(n % 256 as integer)))",
     """
-    create macro __pyhudi_contains(list, x) as case
+    __pyhudi_contains(list, x) as case
       when list is null or x is null then null
       when list_contains(list, x) then true
       when list_aggregate(list, 'count') < len(list) then null
       else false end
     """,
     """
-    create macro __pyhudi_initcap(s) as array_to_string(list_transform(
+    __pyhudi_initcap(s) as array_to_string(list_transform(
       string_split(s, ' '), lambda w: upper(left(w, 1)) || lower(substring(w, 2))), ' ')
     """,
     """
-    create macro __pyhudi_item(x, i bigint) as case when i >= 0 then x[i + 1] end,
+    __pyhudi_item(x, i bigint) as case when i >= 0 then x[i + 1] end,
       (x, i varchar) as x[i]
     """,
-    "create macro __pyhudi_moved(x date, i) as cast(x + i as date), (x, i) as x + i",
+    "__pyhudi_moved(x date, i) as cast(x + i as date), (x, i) as x + i",
 )
-"""Functions that a connection needs."""
+"""Functions that DuckDB lacks; each calls only earlier ones."""
+_NAME: Final = re.compile(r"__pyhudi_\w+")
+_BY_NAME: Final = {_NAME.findall(macro)[0]: macro for macro in _MACROS}
+
+
+def macros_of(text: str) -> list[str]:
+    """The statements that create what a query calls: few of all, which cost more than the query."""
+    names = set(_NAME.findall(text.lower()))
+    for name in reversed(_BY_NAME):
+        if name in names:
+            names.update(_NAME.findall(_BY_NAME[name]))
+    used = (macro for name, macro in _BY_NAME.items() if name in names)
+    return [f"create macro if not exists {macro.strip()}" for macro in used]
 
 
 def for_duckdb(tree: Tree) -> Tree:
