@@ -289,12 +289,12 @@ Turn = tuple[str, Callable[[Both], object]]
 
 
 def take_turns(both: Both, turns: Sequence[Turn]) -> None:
-    """Act and compare, turn after turn; in the default suite Apache Hudi reads after each fourth
+    """Act and compare, turn after turn; in the default suite Apache Hudi reads after each eighth
     turn and after the last, in long forms after each."""
     for number, (name, act) in enumerate(turns):
         try:
             act(both)
-            both.agree(theirs=number % 4 == 3 or number == len(turns) - 1)
+            both.agree(theirs=number % 8 == 7 or number == len(turns) - 1)
         except (AssertionError, PyhudiError) as error:
             error.add_note(f"turn {number}: {name}")
             raise

@@ -14,6 +14,7 @@ from tests.support.apache_hudi import ApacheHudi, newest_table_version
 pytestmark = pytest.mark.interop
 
 
+@pytest.mark.slow
 def test_either_reads_and_continues_what_the_other_compacted(
     tmp_path: Path,
     hudis: list[ApacheHudi],

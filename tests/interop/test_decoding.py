@@ -146,6 +146,7 @@ PRUNED = {FILTERS[n] for n in (0, 1, 2, 4)}
 """What opens fewer files."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_apache_hudi_filters_by_our_column_statistics(
     tmp_path: Path, kind: str, hudis: list[ApacheHudi]

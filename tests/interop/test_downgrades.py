@@ -49,7 +49,8 @@ def contents(path: Path) -> list[str]:
     return plain(opened(path).scan(SCHEMA.names).to_arrow())
 
 
-@pytest.mark.parametrize("table_type", ["mor", pytest.param("cow", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("table_type", ["mor", "cow"])
 def test_0_15_continues_a_table_that_pyhudi_downgraded(
     table_type: str, tmp_path: Path, apache_hudi: Hudi
 ) -> None:

@@ -256,6 +256,7 @@ def test_turns_after_pyhudi_has_resized_buckets(tmp_path: Path, hudis: list[Apac
     turns.agree()
 
 
+@pytest.mark.slow
 def test_either_resizes_buckets_after_the_other(
     tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]
 ) -> None:

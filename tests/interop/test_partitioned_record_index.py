@@ -101,6 +101,7 @@ class Pair:
         assert sorted(r["key"] for r in records) == sorted(key for key, _ in self.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_both_maintain_one_index(
     tmp_path: Path, kind: str, apache_hudi: Callable[[str], ApacheHudi]

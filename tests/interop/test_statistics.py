@@ -104,6 +104,7 @@ def check_filters(hudi: ApacheHudi, path: Path, expected: dict[str, int]) -> Non
     assert fewer >= PRUNED
 
 
+@pytest.mark.slow
 @pytest.mark.conformance(23)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("version", [8, 9])

@@ -71,11 +71,11 @@ def written(spark: Any, path: Path, kind: str) -> None:
     table.delete(keys=rows.where("n % 10 = 0").select("id"))
 
 
-def main(folder: str, master: str) -> None:
+def main(folder: str, master: str, *kinds: str) -> None:
     events = Path(folder) / "events"
     events.mkdir()
     spark = session(master, events)
-    for kind in ("cow", "mor"):
+    for kind in kinds:
         path = Path(folder) / kind
         written(spark, path, kind)
         table = hudi.open_table(spark, path)

@@ -99,6 +99,7 @@ def test_no_traceback_of_python_surrounds_it(spark: Any, path: Path, step: str) 
     assert str(raised.value).count("pyhudi.errors.") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.pyspark("4.0")
 def test_a_python_without_the_libraries_is_named_with_the_variable_to_set(tmp_path: Path) -> None:
     bare = tmp_path / "python3"

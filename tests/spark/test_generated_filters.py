@@ -20,7 +20,7 @@ import pyhudi
 import pyhudi.spark as hudi
 from tests.support.filter_cases import SCHEMA, Generator, random_rows
 
-FILTERS = int(os.environ.get("FILTERS", "12"))
+FILTERS = int(os.environ.get("FILTERS", "6"))
 SEED = int(os.environ.get("SEED", "26"))
 OPTIONS = {
     "hoodie.parquet.small.file.limit": "0",

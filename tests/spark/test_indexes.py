@@ -35,6 +35,7 @@ def stored(table: Any) -> Rows:
     return sorted((r["id"], r["ts"], r["part"]) for r in found.to_pylist())
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("index", KINDS)
 def test_spark_finds_what_one_machine_finds(

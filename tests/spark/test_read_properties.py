@@ -158,7 +158,7 @@ PROPERTY = settings(
 
 
 @given(draw=st.data(), name=st.sampled_from(sorted(RULES)))
-@settings(PROPERTY, max_examples=4)
+@settings(PROPERTY, max_examples=2)
 def test_both_readers_give_the_rows_of_the_local_engine(
     spark: Any, draw: st.DataObject, name: str
 ) -> None:
@@ -166,7 +166,7 @@ def test_both_readers_give_the_rows_of_the_local_engine(
 
 
 @given(draw=st.data(), name=st.sampled_from(NEWER))
-@settings(PROPERTY, max_examples=3)
+@settings(PROPERTY, max_examples=2)
 def test_both_readers_agree_on_tables_of_version_9(
     spark: Any, draw: st.DataObject, name: str
 ) -> None:

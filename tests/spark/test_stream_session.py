@@ -57,7 +57,7 @@ def forget_last_batch(checkpoint: Path) -> int:
     return last
 
 
-@pytest.mark.parametrize("face", ["format", "foreach_batch"])
+@pytest.mark.parametrize("face", [pytest.param("format", marks=pytest.mark.slow), "foreach_batch"])
 def test_a_replayed_batch_is_written_once(
     spark: Any, origin: Path, tmp_path: Path, face: str
 ) -> None:
