@@ -147,11 +147,16 @@ REFUSED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> pyhudi.Table:
+    return trips(tmp_path_factory.mktemp("unchanged"))
+
+
 @pytest.mark.parametrize(("text", "error"), REFUSED, ids=[text for text, _ in REFUSED])
 def test_a_wrong_call_is_refused_and_changes_nothing(
-    text: str, error: str, tmp_path: Path, request: pytest.FixtureRequest
+    text: str, error: str, unchanged: pyhudi.Table
 ) -> None:
-    table = trips(tmp_path)
+    table = unchanged
     before = table.timeline.instants
     with pytest.raises(pyhudi.PyhudiError, match=error):
         call(table, text)

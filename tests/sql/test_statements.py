@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +35,24 @@ def trips(folder: Path, kind: str, **more: Any) -> pyhudi.Table:
     return table
 
 
-def stored(table: pyhudi.Table) -> dict[str, list[tuple[Any, ...]]]:
-    found: dict[str, list[tuple[Any, ...]]] = {}
+Rows = dict[str, list[tuple[Any, ...]]]
+Original = Callable[[str], tuple[pyhudi.Table, Rows]]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    """The target of each kind, written once, and its rows."""
+
+    @cache
+    def made(kind: str) -> tuple[pyhudi.Table, Rows]:
+        table = trips(tmp_path_factory.mktemp(kind), kind)
+        return table, stored(table)
+
+    return made
+
+
+def stored(table: pyhudi.Table) -> Rows:
+    found: Rows = {}
     for row in table.to_arrow().to_pylist():
         found.setdefault(row["id"], []).append(tuple(row.values()))
     return found
@@ -49,18 +68,21 @@ def runs(case: Case, table: pyhudi.Table) -> Any:
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sql[:90])
-def test_a_statement_gives_its_rows(case: Case, kind: str, tmp_path: Path) -> None:
+def test_a_statement_gives_its_rows(
+    case: Case, kind: str, original: Original, tmp_path: Path
+) -> None:
     if case.ordered is not None and case.ordered != ("ordering" in KINDS[kind]):
         kind = "mor_ordered" if case.ordered else "mor"
-    table = trips(tmp_path, kind)
-    before, instants = stored(table), len(table.timeline)
+    table, before = original(kind)
     if case.error is not None:
+        instants = len(table.timeline)
         with pytest.raises(pyhudi.PyhudiError) as caught:
             runs(case, table)
         assert case.error in str(caught.value)
         assert stored(table) == before
         assert len(table.timeline) == instants
         return
+    table = pyhudi.open_table(shutil.copytree(table.path, tmp_path / "trips"))
     found = runs(case, table)
     if case.rows is not None:
         assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(case.rows)
