@@ -99,6 +99,7 @@ def test_a_folder_of_other_files_is_refused_unless_requested(tmp_path: Path) -> 
     pyhudi.create_table(tmp_path / "inner", ROWS, record_key="id")
 
 
+@pytest.mark.slow
 def test_type_checkers_refuse_unknown_words(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     good = 'pyhudi.create_table("t", rows, record_key="id", table_type="mor", index="bloom")\n'

@@ -184,7 +184,7 @@ CASES: Final = [
 ]
 
 
-@stops(4)
+@stops(8)
 @pytest.mark.parametrize(("version", "listed_by", "kind", "events"), CASES)
 def test_a_reader_that_stops_at_any_request_sees_a_whole_snapshot(
     version: int,

@@ -84,7 +84,7 @@ OPERATIONS: dict[str, Callable[[Table], object]] = {
 }
 
 
-@stops(3)
+@stops(6)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(
@@ -93,7 +93,7 @@ def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(
     sweep(operation, kind, after=False, one_in=one_in)
 
 
-@stops(3)
+@stops(6)
 @pytest.mark.parametrize(
     ("operation", "kind"),
     [
@@ -118,7 +118,7 @@ def test_a_step_done_but_never_heard_of_changes_nothing(
     sweep(operation, kind, version, after=True)
 
 
-@stops(4)
+@stops(8)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_stop_anywhere_leaves_the_old_rows_or_the_new_with_markers_in_one_file(

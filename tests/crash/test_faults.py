@@ -11,8 +11,8 @@ from tests.support.object_stores import shared_s3
 
 
 @pytest.mark.parametrize("arguments", [
-    ("faults", "--every", "67", "--operations", "upsert", "compact"),
-    ("power", "--every", "60", "--operations", "upsert", "clean"),
+    ("faults", "--every", "134", "--operations", "upsert", "compact"),
+    ("power", "--every", "120", "--operations", "upsert", "clean"),
     ("reads",),
 ], ids=["faults", "power", "reads"])  # fmt: skip
 def test_a_failing_disk_leaves_the_old_rows_or_the_new(arguments: tuple[str, ...]) -> None:

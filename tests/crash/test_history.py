@@ -55,7 +55,7 @@ def row_count(fs: FileSystem) -> int:
     return sum(part.num_rows for file in files for part in read_history_file(fs, HISTORY, file))
 
 
-@stops(13, 5)
+@stops(26, 5)
 @pytest.mark.parametrize("kind", TableType, ids=["cow", "mor"])
 def test_a_stopped_archival_is_finished_by_the_next_process(kind: TableType, one_in: int) -> None:
     start = MemoryFileSystem()

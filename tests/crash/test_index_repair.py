@@ -43,7 +43,7 @@ def test_a_stop_anywhere_leaves_the_old_index_or_the_repaired_one(kind: TableTyp
     assert tried > 10
 
 
-@stops(9, 3)
+@stops(18, 3)
 @pytest.mark.parametrize(
     ("version", "index"),
     [(6, IndexKind.RECORD), (9, IndexKind.RECORD), (9, IndexKind.PARTITIONED_RECORD)],
@@ -79,7 +79,7 @@ def rebuild(fs: FileSystem) -> object:
     return open_(fs).metadata.rebuild()
 
 
-@stops(97, 5)
+@stops(194, 5)
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("next_act", ["rebuild", "repair", "clean", "version"])
 def test_a_rebuild_of_the_metadata_table_that_stopped_keeps_its_partitions(

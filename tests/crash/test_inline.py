@@ -35,7 +35,7 @@ def snapshot(fs: FileSystem) -> dict[str, int]:
     return {row["id"]: row["ts"] for row in found}
 
 
-@stops(5)
+@stops(10)
 def test_a_stop_within_a_write_or_its_services_leaves_the_old_rows_or_the_new(
     one_in: int,
 ) -> None:

@@ -77,7 +77,7 @@ def elsewhere(number: int) -> pa.Table:
 COW, MOR = TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ
 
 
-@stops(3)
+@stops(6)
 @pytest.mark.parametrize(
     ("version", "kind", "more"),
     [(6, COW, {}), (9, COW, {}), (6, MOR, {}), (9, MOR, {}), (9, MOR, LOGS_FIRST)],
@@ -172,7 +172,7 @@ ARCHIVES = {
 }
 
 
-@stops(3)
+@stops(6)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_replacement_stays_on_the_timeline_while_a_clean_of_its_files_is_pending(
     version: int, one_in: int

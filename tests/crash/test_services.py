@@ -227,7 +227,7 @@ def three_days_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ttl, "system_clock", lambda: moment)
 
 
-@stops(4)
+@stops(8)
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(
     name: str, kind: TableType, one_in: int
@@ -235,7 +235,7 @@ def test_a_stop_anywhere_leaves_the_old_rows_or_the_new(
     sweep(ACTS[name], kind, after=False, one_in=one_in)
 
 
-@stops(13, 9)
+@stops(26, 9)
 @pytest.mark.parametrize("name", ["rings_upsert", "rings_overwrite", "upsert_by_listing"])
 def test_a_stop_here_and_there_leaves_the_old_rows_or_the_new(name: str, one_in: int) -> None:
     sweep(ACTS[name], MOR, after=False, one_in=one_in)

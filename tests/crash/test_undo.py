@@ -87,7 +87,7 @@ def changes_of_a_recovery(fs: FileSystem) -> list[str]:
     return watched.trace
 
 
-@stops(4)
+@stops(8)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -102,7 +102,7 @@ def test_a_stop_anywhere_is_finished_by_the_next_process(
     sweep(act, kind, after=False, one_in=one_in)
 
 
-@stops(4)
+@stops(8)
 def test_a_stop_of_an_archival_anywhere_is_finished_by_the_next_process(one_in: int) -> None:
     sweep("archive", TableType.COPY_ON_WRITE, after=False, one_in=one_in)
 

@@ -207,7 +207,7 @@ def test_a_rebuild_of_the_metadata_table_changes_no_answer(fs: MemoryFileSystem)
     assert snapshot(fs) == {**want, "k0": 9, "k1": 9}
 
 
-@stops(5)
+@stops(10)
 def test_a_clean_that_runs_or_stopped_is_no_fault_of_the_metadata_table(
     sound: MemoryFileSystem, one_in: int
 ) -> None:

@@ -189,7 +189,7 @@ def test_a_copy_made_during_writes_is_the_snapshot_of_its_begin(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow"), (9, "mor")])
-@stops(8, 2)
+@stops(16, 2)
 def test_a_copy_that_was_stopped_anywhere_is_continued(
     version: int, kind: str, one_in: int
 ) -> None:

@@ -304,6 +304,7 @@ def test_buckets_cannot_be_changed_nor_mixed_with_another_index() -> None:
         reopened(table, index__bucket__engine="CONSISTENT_HASHING").upsert(batch(range(5), 2))
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("is_stated", [True, False])
 @pytest.mark.parametrize("stored", KINDS)
 def test_another_index_in_the_options_never_doubles_a_key(
@@ -436,6 +437,7 @@ class Posting:
         return [post(post(task)(post(item))) for item in items]
 
 
+@pytest.mark.covering(1, most=3)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("index", KINDS)
 def test_tasks_of_a_look_up_travel(index: IndexKind, kind: TableType, tmp_path: Path) -> None:

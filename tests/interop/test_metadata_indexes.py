@@ -62,6 +62,7 @@ def check(table: pyhudi.Table, hudi: ApacheHudi, path: Path) -> None:
     assert fewer >= {"a = 105", "a > 380"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [9])
 def test_apache_hudi_uses_and_continues_indexes_created_on_request(
     version: int, tmp_path: Path, apache_hudi: Callable[[str], ApacheHudi]

@@ -14,7 +14,7 @@ from tests.support.examples import stops
 from tests.support.filesystems import every_stop
 
 
-@stops(3)
+@stops(6)
 @pytest.mark.parametrize("version", ["6", "9"])
 def test_the_index_of_a_write_without_its_commit_locates_none_of_its_keys(
     version: str, one_in: int

@@ -42,7 +42,7 @@ def refuse(schema: str, data: bytes, reason: str) -> CorruptFileError:
     return caught.value
 
 
-@examples(30, 100, table=tables())
+@examples(15, 100, table=tables())
 def test_any_schema_decodes_as_fastavro_reads_it(table) -> None:
     schema, rows = table
     datums = [datum(schema, row) for row in rows]
@@ -53,7 +53,7 @@ def test_any_schema_decodes_as_fastavro_reads_it(table) -> None:
     assert batch.to_pylist() == read_rows(schema, parse_schema(schema), datums)
 
 
-@examples(20, 40, table=tables(), data=st.data())
+@examples(10, 40, table=tables(), data=st.data())
 def test_a_projection_has_the_requested_columns_in_the_requested_order(table, data) -> None:
     schema, rows = table
     codec = AvroCodec(schema)
@@ -67,7 +67,7 @@ def test_a_projection_has_the_requested_columns_in_the_requested_order(table, da
     assert part.equals(whole.select(names))
 
 
-@examples(20, 40, table=tables(), data=st.data())
+@examples(10, 40, table=tables(), data=st.data())
 def test_null_slots_are_null_rows_in_sliced_and_large_columns(table, data) -> None:
     schema, rows = table
     datums = [datum(schema, row) for row in rows]
@@ -339,7 +339,7 @@ def test_every_prefix_and_flipped_bit_of_a_log_block_is_survived() -> None:
                     codec.decode_framed(damaged, count).validate(full=True)
 
 
-@examples(30, 100, table=tables(), data=st.binary(max_size=200))
+@examples(15, 100, table=tables(), data=st.binary(max_size=200))
 def test_any_bytes_are_survived(table, data) -> None:
     same_or_refused(AvroCodec(table[0]), data)
 

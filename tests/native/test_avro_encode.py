@@ -17,7 +17,7 @@ from tests.support.examples import examples
 PAIR = text(("a", ["null", "string"]), ("b", "long"))
 
 
-@examples(30, 100, table=tables())
+@examples(15, 100, table=tables())
 def test_any_rows_encode_as_fastavro_writes_them(table) -> None:
     schema, rows = table
     codec = AvroCodec(schema)
@@ -30,7 +30,7 @@ def test_any_rows_encode_as_fastavro_writes_them(table) -> None:
     assert [len(d) for d in encoded.to_pylist()] == [len(d) for d in datums]
 
 
-@examples(20, 40, table=tables(), data=st.data())
+@examples(10, 40, table=tables(), data=st.data())
 def test_slices_and_null_rows_encode_as_their_rows(table, data) -> None:
     schema, rows = table
     codec = AvroCodec(schema)

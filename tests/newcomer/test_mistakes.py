@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.newcomer.mistakes import MISTAKES, render
 
 
+@pytest.mark.slow
 def test_every_answer_is_an_error_with_a_fact_and_a_way_out() -> None:
     """`what; fact=value; what to do`: a message of one part names no way out."""
     answers = render().split("# ")[1:]

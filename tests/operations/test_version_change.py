@@ -61,8 +61,8 @@ WRITABLE = [name for name in golden_names() if name != "mor_utc_virtualkeys"]
 """That table has no meta columns."""
 
 
+@pytest.mark.covering(1, most=5)
 @pytest.mark.conformance(26)
-@pytest.mark.covering(1, most=12)
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_golden_table_keeps_its_rows_up_and_down(name: str) -> None:
     fs = golden_table(name)
@@ -427,6 +427,7 @@ def indexed_table() -> MemoryFileSystem:
     return fs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("began", "to"), [(6, 8), (8, 6)])
 @pytest.mark.parametrize(
     "one_in", [pytest.param(53, id=""), pytest.param(5, id="long", marks=pytest.mark.slow)]

@@ -126,6 +126,7 @@ def test_the_newest_rows_are_those_of_its_tests(name: str, tmp_path: Path) -> No
     assert not table.doctor().findings
 
 
+@pytest.mark.covering(1, most=5)
 @pytest.mark.parametrize("name", each(name for name in ROWS if "no_metafields" not in name))
 def test_changes_are_rows_of_the_snapshot_at_their_end(name: str, tmp_path: Path) -> None:
     """Between all pairs of commits, whose ends are completion times from version 8 on; but for

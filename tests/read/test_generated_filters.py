@@ -22,7 +22,7 @@ from pyhudi.read.sql.sql_filter import as_filter
 from tests.support.arrow_filter_cases import ArrowGenerator
 from tests.support.filter_cases import FLOATS, SCHEMA, Case, Generator, random_rows
 
-FILTERS = int(os.environ.get("FILTERS", "100"))
+FILTERS = int(os.environ.get("FILTERS", "60"))
 SEED = int(os.environ.get("SEED", "26"))
 
 

@@ -175,7 +175,7 @@ def test_results_and_times_are_limited(cursor: Any, made: Any) -> None:
 ENDLESS = "select count(*) from range(1000000000000)"
 
 
-@pytest.mark.parametrize("way", ["cancel", "close"])
+@pytest.mark.parametrize("way", ["cancel", pytest.param("close", marks=pytest.mark.slow)])
 def test_a_cancelled_query_leaves_its_place_to_another(made: Any, way: str) -> None:
     """The server has one place; the query would hold it for an hour."""
     limits = QueryLimits(seconds=3600, queries=1)

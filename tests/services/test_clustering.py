@@ -391,7 +391,7 @@ def sweep(
     assert tried > 20 // one_in
 
 
-@stops(4)
+@stops(8)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it(version: int, one_in: int) -> None:
     sweep(TableType.MERGE_ON_READ, version, thoroughly=False, one_in=one_in)

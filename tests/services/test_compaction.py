@@ -295,7 +295,7 @@ def test_a_plan_that_logs_lie_on_stays(tmp_path: Path) -> None:
     assert everything(table) == before
 
 
-@stops(3)
+@stops(6)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_stop_anywhere_loses_nothing_and_the_next_run_ends_it(version: int, one_in: int) -> None:
     from pyhudi.table.properties import TableType

@@ -232,7 +232,7 @@ def test_a_torn_deferred_file_is_reported_and_can_be_discarded(fs: MemoryFileSys
     assert stored(fs) == before
 
 
-@stops(5)
+@stops(10)
 @pytest.mark.parametrize("verb", ["upsert", "publish", "discard"])
 def test_a_stop_anywhere_keeps_the_write_whole_or_not_at_all(
     fs: MemoryFileSystem, verb: str, one_in: int

@@ -15,6 +15,7 @@ FORMATS = pytest.mark.parametrize("log", ["avro", "parquet"])
 ORDERED = pytest.mark.parametrize("name", sorted(ORDERINGS))
 
 
+@pytest.mark.covering(1, most=10)
 @FORMATS
 @ORDERED
 def test_a_delete_by_key_takes_any_record_and_lets_any_later_one_in(
@@ -31,6 +32,7 @@ def test_a_delete_by_key_takes_any_record_and_lets_any_later_one_in(
     assert table.live() == {"a": 3, "c": 1}
 
 
+@pytest.mark.covering(1, most=10)
 @FORMATS
 @ORDERED
 def test_a_marked_delete_is_compared_by_its_ordering_value(

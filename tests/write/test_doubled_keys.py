@@ -60,6 +60,7 @@ def check_rest(table: Table) -> None:
         assert table.index.verify().is_exact
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("mode", [{}, CONCURRENT], ids=["alone", "concurrent"])
 def test_a_delete_by_key_removes_every_copy(
@@ -71,6 +72,7 @@ def test_a_delete_by_key_removes_every_copy(
     check_rest(table)
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_delete_by_rows_removes_every_copy(index: Indexed, kind: TableType) -> None:
     table = doubled(index, kind)
@@ -79,6 +81,7 @@ def test_a_delete_by_rows_removes_every_copy(index: Indexed, kind: TableType) ->
     check_rest(table)
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("mode", [{}, CONCURRENT], ids=["alone", "concurrent"])
 def test_a_delete_by_predicate_removes_every_copy_that_matches(
@@ -93,6 +96,7 @@ def test_a_delete_by_predicate_removes_every_copy_that_matches(
     check_rest(table)
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_predicate_leaves_copies_of_other_file_groups(index: Indexed, kind: TableType) -> None:
     """Whichever copy the index leads to; a bucket is one file group."""
@@ -105,6 +109,7 @@ def test_a_predicate_leaves_copies_of_other_file_groups(index: Indexed, kind: Ta
     check_rest(table)
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_copy_is_found_after_services(index: Indexed, kind: TableType) -> None:
     table = doubled(index, kind, metadata__compact__max__delta__commits=1)

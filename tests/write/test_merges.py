@@ -92,6 +92,7 @@ def expected(
     return after
 
 
+@pytest.mark.covering(1, most=4)
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize(
