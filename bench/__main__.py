@@ -28,7 +28,6 @@ SMALL: dict[str, list[str]] = {
     "upsert_memory": ["--smoke"],
     "stream_load": ["--smoke"],
     "ingest": ["--smoke"],
-    "point_query": ["--smoke"],
     "secondary_index": ["--smoke"],
     "many_writers": ["--smoke"],
     "many_commits": ["--smoke"],
