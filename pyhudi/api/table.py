@@ -208,6 +208,12 @@ class Table(RowVerbs, WritingVerbs, ServiceVerbs, CareVerbs, CatalogVerbs):
         """Pickled, a table is its place and options: opened again on the local engine."""
         return (_reopened, (self._fs, self._options, self._functions))
 
+    def __copy__(self) -> Self:
+        """The same table, of the same class and engine."""
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        return found
+
     def _state(self) -> TableState:
         if self._fixed is not None:
             return self._fixed

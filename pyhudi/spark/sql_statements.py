@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import __version__ as spark_version
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -250,7 +251,7 @@ def value_errors() -> Iterator[None]:
     """Errors about values, which Spark finds while the rows are written, are UserErrors."""
     try:
         yield
-    except (PySparkException, pa.ArrowInvalid) as error:
+    except (PySparkException, Py4JError, pa.ArrowInvalid) as error:
         found = _VALUES.search(str(error))
         if found is None:
             raise

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 import pyhudi
@@ -74,6 +76,30 @@ def test_a_value_that_spark_cannot_compute_is_a_typed_error(spark: Any, tmp_path
         text = "update trips set fare = (select fare from news)"
         hudi.sql(spark, text, tables={"trips": table.path, **SOURCES})
     assert stored(table) == before
+
+
+def test_a_table_as_of_now_and_one_with_options_are_tables_of_spark(
+    spark: Any, tmp_path: Path
+) -> None:
+    trips(tmp_path, "cow")
+    table = hudi.open_table(spark, tmp_path / "trips")
+    for same in (table.frozen(), table.with_options({"hoodie.clean.commits.retained": 3})):
+        assert same.scan(["id"], where="n = 1").collect() == [("a",)]
+
+
+def test_rows_of_a_statement_are_written_by_executors(spark: Any, tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a", "b"], "at": pa.array([0, None], pa.timestamp("us", "UTC"))})
+    path = tmp_path / "t"
+    pyhudi.create_table(path, rows.schema, record_key="id").upsert(rows)
+    for text in (
+        "insert into t select 'c', at from t where id = 'a'",
+        "update t set at = timestamp '1970-01-01 00:00:00Z' where at is null",
+        "merge into t using s on t.id = s.id when matched then delete",
+    ):
+        hudi.sql(spark, text, tables={"t": path, "s": rows.slice(1)})
+    found = pyhudi.open_table(path).to_arrow().sort_by("id")
+    assert found["id"].to_pylist() == ["a", "c"]
+    assert found["at"].cast(pa.int64()).to_pylist() == [0, 0]
 
 
 def test_views_of_the_session_are_read(spark: Any, tmp_path: Path) -> None:
@@ -169,6 +195,7 @@ def test_a_definition_that_cannot_be_is_a_typed_error_on_spark(
 OTHER_ON_SPARK: dict[str, Any] = {
     "select 1 / 0": "refused",
     "select array(1, 2)[5]": "refused",
+    "select array(1, 2)[-2], array(1, 2)[cast(1 as int)]": "refused",
     "select t.id, s.id from trips t right join news s on t.id = s.id": [
         ("b", "b"), ("d", "d"), (None, "e")  # the table of cases has one value for each name
     ],
@@ -186,7 +213,7 @@ def test_statements_that_read_or_are_wrong_are_so_on_spark(spark: Any, tmp_path:
         try:
             found = hudi.sql(spark, text, tables=sources)
             return sorted(map(tuple, found.collect()), key=repr)
-        except (pyhudi.PyhudiError, PySparkException):  # the latter while rows are collected
+        except (pyhudi.PyhudiError, PySparkException, Py4JError):  # while rows are collected
             return "refused"
 
     expected = {text: sorted(rows, key=repr) for text, rows in READ}
