@@ -9,7 +9,8 @@ stored rows that no source row matches: the first clause for these that applies
 -> rows and deletes of one upsert
 ```
 
-Each task reads the file slices of some file groups, one after another.
+Each task reads the file slices of some file groups, one after another; none where the clauses use
+columns of the source and the partition path only, and the index has found records of base files.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ from pyhudi.write.write_context import WriteContext
 class _MatchPlan:
     """Common input of the tasks of a merge.  on: what pairs of the same key meet if they match.
     rows: how to key and stage the rows to write.  has_rest: whether clauses apply to stored rows
-    that no source row matches; rest: what such rows meet, if known."""
+    that no source row matches; rest: what such rows meet, if known.  is_found: whether the source
+    rows of a file group have records there, as far as its base file goes."""
 
     fs: FileSystem
     spec: SliceSpec
@@ -80,6 +82,12 @@ class _MatchPlan:
     has_rest: bool
     on: pc.Expression | None
     rest: Predicate | None
+    is_found: bool
+
+    def needs_stored(self, slice_: FileSlice, values: Mapping[str, pa.Scalar]) -> bool:
+        """Whether the records of a slice must be read.  values: of columns that need not be."""
+        is_known = self.is_found and slice_.base is not None and not slice_.logs
+        return self.has_rest or not is_known or not values.keys() >= set(self.spec.columns[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,7 @@ def rows_to_write(
         has_rest,
         on,
         rest_filter(merge.clauses, table),
+        context.index.finds_records,
     )
     engine = context.engine
     found = engine.run(match_rows, _match_tasks(context, match_plan, groups), label="match")
@@ -213,8 +222,11 @@ def match_rows(task: MatchTask) -> Matched:
             if slice_ is None:
                 absent.append(numbers)
                 continue
-            keys = None if plan.has_rest else source.column(RECORD_KEY)
-            stored = _stored(plan, slice_, values, keys)
+            if plan.needs_stored(slice_, values):
+                keys = None if plan.has_rest else source.column(RECORD_KEY)
+                stored = _stored(plan, slice_, values, keys)
+            else:
+                stored = _without_files(plan, source, values)
             at = np.asarray(KeyTable(source.column(RECORD_KEY)).find(stored.column(RECORD_KEY)))
             hit = np.flatnonzero(at >= 0)
             missing = np.ones(source.num_rows, np.bool_)
@@ -247,6 +259,12 @@ def _stored(
     """The stored records of the row groups that may have these keys; None: all."""
     spec = plan.spec if keys is None else replace(plan.spec, keys=keys.combine_chunks())
     return read_slice(plan.fs, slice_, spec=spec, partition_values=values)
+
+
+def _without_files(plan: _MatchPlan, source: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
+    """The records of source rows, whose other columns have these values."""
+    columns = {name: pa.repeat(values[name], source.num_rows) for name in plan.spec.columns[1:]}
+    return pa.table({RECORD_KEY: source.column(RECORD_KEY), **columns})
 
 
 def _user(stored: pa.Table, plan: _MatchPlan) -> pa.Table:

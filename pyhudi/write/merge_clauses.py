@@ -23,7 +23,7 @@ from pyhudi.read.predicate import Or, Predicate, columns_of, inside, is_analyzed
 from pyhudi.read.sql.sql_filter import Filter, as_filter, as_value, sql_tree
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import IS_DELETED
-from pyhudi.table.properties import TableConfig
+from pyhudi.table.properties import KeyGeneratorKind, TableConfig
 from pyhudi.write.input.batch import Rows
 from pyhudi.write.input.schema_check import plain_schema
 from pyhudi.write.updated_rows import check_assignments, projected
@@ -164,6 +164,9 @@ def compiled(
     places = set(map(root_of, (*config.record_key_fields, *config.partition_fields)))
     places.update(map(root_of, config.ordering_fields))
     structs = {SOURCE: pa.struct(list(source)), TARGET: pa.struct(list(table))}
+    equal = [name for name in config.record_key_fields if name in source.names]
+    if config.key_generator is KeyGeneratorKind.USER_PROVIDED:
+        equal = []  # other values may have the same key
     found = []
     for clause in clauses:
         sides = pa.schema({name: structs[name] for name in clause.kind.pair.value})
@@ -172,6 +175,8 @@ def compiled(
         if clause.values is not None:
             check_assignments(clause.values, table, config)
         values = {field.name: _column(clause, field, source, sides) for field in table}
+        if clause.kind in (ClauseKind.UPDATE, ClauseKind.DELETE):
+            values |= {name: pc.field(SOURCE, name) for name in equal}
         if clause.kind.deletes:
             values |= {f.name: _null(f) for f in table if f.nullable and f.name not in places}
             values[IS_DELETED] = pc.scalar(True)

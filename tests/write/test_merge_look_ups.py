@@ -19,7 +19,7 @@ from pyhudi.index.known_places import KnownFirst, KnownPlaces
 from pyhudi.records import FileGroupId
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.storage.spill import MemoryStaging
-from pyhudi.write import plan_steps
+from pyhudi.write import conditional_merge, plan_steps
 
 SCHEMA = pa.schema({"id": pa.string(), "city": pa.string(), "fare": pa.int64(), "ts": pa.int64()})
 MOVES = {
@@ -253,3 +253,34 @@ def test_known_places_come_before_those_that_a_search_finds(everywhere: bool) ->
     assert found.positions.tolist() == [-1, 4, 5, 6, 4]
     other = sought(("a", "c1", False), ("a", "c0", False))
     assert known.numbers(other).tolist() == ([0, 0] if everywhere else [-1, 0])
+
+
+@pytest.mark.parametrize("index", ["record", "partitioned_record", "bloom", "simple", "bucket"])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_records_are_not_read_where_clauses_take_all_from_the_source(
+    tmp_path: Path, index: str, table_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path / "t", index, table_type=table_type, ordering=None)
+    read: list[str] = []
+    read_slice = conditional_merge.read_slice
+
+    def reading(fs: Any, slice_: Any, **how: Any) -> pa.Table:
+        read.append(slice_.partition)
+        return read_slice(fs, slice_, **how)
+
+    monkeypatch.setattr(conditional_merge, "read_slice", reading)
+    expected = stored(table)
+    for turn in range(2):
+        report = merged(
+            table,
+            rows((f"k{1 + turn}", f"c{1 - turn}", 50, 2), (f"k{3 + turn}", f"c{1 - turn}", -1, 2)),
+        ).execute()
+        assert (report.updated, report.deleted, report.inserted) == (1, 1, 0)
+        expected[f"k{1 + turn}", f"c{1 - turn}"] = (50, 2)
+        del expected[f"k{3 + turn}", f"c{1 - turn}"]
+        assert stored(table) == expected
+    # a bucket may lack the keys that belong there
+    assert bool(read) is (index == "bucket")
+    merged(table, rows(("k5", "c1", 60, 3), ("k8", "c0", 60, 3))).execute()
+    assert stored(table) == expected | {("k5", "c1"): (60, 3), ("k8", "c0"): (60, 3)}
+    assert bool(read) is (index == "bucket" or table_type == "mor")  # logs may delete keys

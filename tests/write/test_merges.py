@@ -340,9 +340,9 @@ def test_condition_is_another_name_of_where(tmp_path: Path) -> None:
     ("clauses", "used"),
     [
         ([Clause(ClauseKind.UPDATE)], "n"),
-        ([Clause(ClauseKind.UPDATE, "source.op = 'U'", {"fare": 0.0, "n": 1, "ts": 2})], "id city"),
-        ([Clause(ClauseKind.UPDATE, values={"fare": "target.fare + n"})], "id city fare n ts"),
-        ([Clause(ClauseKind.DELETE, "target.fare > source.fare")], "id city fare ts"),
+        ([Clause(ClauseKind.UPDATE, "source.op = 'U'", {"fare": 0.0, "n": 1, "ts": 2})], "city"),
+        ([Clause(ClauseKind.UPDATE, values={"fare": "target.fare + n"})], "city fare n ts"),
+        ([Clause(ClauseKind.DELETE, "target.fare > source.fare")], "city fare ts"),
         ([Clause(ClauseKind.DELETE, pc.field("target", 3) == 5)], "id city fare n ts"),
         ([Clause(ClauseKind.INSERT, values={"fare": "fare + 1"})], ""),
         ([Clause(ClauseKind.DELETE_REST, "city = 'c1'")], "id city ts"),
@@ -354,3 +354,16 @@ def test_a_merge_reads_the_columns_that_its_clauses_use(
     config = made(tmp_path).config
     found = stored_columns(compiled(clauses, SOURCE, SCHEMA, config), SOURCE, SCHEMA)
     assert " ".join(found) == used
+
+
+def test_an_update_leaves_a_key_column_that_differs_from_the_one_of_the_source(
+    tmp_path: Path,
+) -> None:
+    keys = pyhudi.PythonKeys(
+        lambda rows: rows["city"], lambda rows: pc.utf8_lower(rows["id"]), columns=("city",)
+    )
+    made(tmp_path / "t", count=4, partition_by=keys)
+    table = pyhudi.open_table(tmp_path / "t", key_generator=keys)
+    merge = table.merge(source({**change(1, "U"), "id": "K1"}))
+    merge.when_matched_update({"fare": "source.fare", "ts": "source.ts"}).execute()
+    assert stored(table)["k1"]["fare"] == 9.0

@@ -82,6 +82,11 @@ class WriteIndex:
         return self.choice.kind.traits.names_places
 
     @property
+    def finds_records(self) -> bool:
+        """Whether places are those of records, and not only where a key would be."""
+        return not self.always_queried and not self.choice.kind.is_store
+
+    @property
     def logs_inserts(self) -> bool:
         """Whether new keys may go to logs, because lookups find them there."""
         return self.choice.kind.traits.logs_inserts(self.rules)
