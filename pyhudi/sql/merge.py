@@ -458,6 +458,8 @@ class _Merge:
                     continue
             kind = ClauseKind[clause.act.name]
             clauses.append(Clause(kind, pc.field(SOURCE, _OP) == number, values or None))
+        if not clauses:  # all are updates of no column
+            clauses.append(Clause(ClauseKind.UPDATE, pc.scalar(False)))
         inserts = [n for n, c in enumerate(self.clauses) if c.act is Act.INSERT]
         if inserts:
             stored = pc.field(SOURCE, _OP).isin(pa.array(inserts, pa.int64()))

@@ -163,3 +163,12 @@ def test_an_ordering_field_never_decides_between_a_stored_record_and_a_row_that_
     assert table.scan(["n"]).to_arrow()["n"].to_pylist() == [1]
     pyhudi.sql(f"{merge} delete when not matched and s.n > 5 then insert *", tables=tables)
     assert table.scan().to_arrow().num_rows == 0
+
+
+def test_an_update_of_no_column_changes_nothing(tmp_path: Path) -> None:
+    table = trips(tmp_path, "cow")
+    before, instants = stored(table), len(table.timeline)
+    source = pa.table({"id": ["a"], "x": [1]})
+    text = "merge into trips t using s on t.n = s.x when matched then update set *"
+    pyhudi.sql(text, tables={"trips": table.path, "s": source})
+    assert stored(table) == before and len(table.timeline) == instants
