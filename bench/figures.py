@@ -50,6 +50,7 @@ STEPS = (
     ),
     Step("upserts on one machine", "local_upsert", ("--rows", "1000000", "--batch", "100000"), 1.5),
     Step("merges in SQL", "sql_merge", (), 4),
+    Step("merges in SQL on Spark", "spark_merge", (), 4),
     Step("rewrites of files", "rewrite_limit", ("--turns", "1"), 1.5),
     Step("many partitions", "many_partitions", (), 3),
     Step("snapshots", "snapshot_read", (), 2),
