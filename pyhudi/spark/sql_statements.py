@@ -176,7 +176,8 @@ class SparkQueries:
             named[quoted(field.name)].cast(field.dataType).alias(field.name)
             for field in to_spark(schema).fields
         ]
-        return named.select(*columns)
+        with _typed_errors(rendered(query.tree, _DIALECT)):
+            return named.select(*columns)
 
     def collected(self, query: Bound) -> pa.Table:
         return collected(self._frame(query))
@@ -242,7 +243,7 @@ def _typed_errors(text: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise UserError("Spark rejected the query", reason=reason, query=text[:300]) from error
 
 

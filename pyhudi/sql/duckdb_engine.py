@@ -265,7 +265,12 @@ def _in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
+    kinds = [_is_counted(column.type), _is_counted(to.type)]
     try:
+        if (
+            None not in kinds and kinds[0] != kinds[1]
+        ):  # Arrow takes a number as days or microseconds
+            raise pa.ArrowInvalid("numbers are no times")
         return pc.cast(column, to.type)
     except pa.ArrowException as error:
         raise UserError(
@@ -275,3 +280,11 @@ def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
             given=str(column.type),
             reason=str(error),
         ) from None
+
+
+def _is_counted(of: pa.DataType) -> bool | None:
+    """Whether values are numbers; False: dates and times, None: others."""
+    if pa.types.is_temporal(of):
+        return False
+    is_number = pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of)
+    return True if is_number else None

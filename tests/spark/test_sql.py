@@ -72,6 +72,11 @@ def test_a_value_that_spark_cannot_compute_is_a_typed_error(spark: Any, tmp_path
     before = stored(table)
     with pytest.raises(pyhudi.UserError, match=r"Spark cannot compute a value.*CAST"):
         hudi.sql(spark, "update trips set n = 'x' where id = 'a'", tables={"trips": table.path})
+    with pytest.raises(pyhudi.UserError, match=r"Spark rejected the query.*cannot cast"):
+        text = "insert into trips values ('z', map('k', 1), 1, 1, 'sf')"
+        hudi.sql(spark, text, tables={"trips": table.path})
+    with pytest.raises(pyhudi.UserError, match="PARSE_SYNTAX_ERROR"):
+        hudi.sql(spark, "delete from trips where n in (1) is true", tables={"trips": table.path})
     with pytest.raises(pyhudi.UserError, match="More than one row returned by a subquery"):
         text = "update trips set fare = (select fare from news)"
         hudi.sql(spark, text, tables={"trips": table.path, **SOURCES})

@@ -149,6 +149,23 @@ def test_a_statement_connects_to_duckdb_once(
             connection.execute("select 1")
 
 
+def test_a_number_is_no_date_and_no_time(tmp_path: Path) -> None:
+    names = [
+        ("id", pa.string()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us")),
+        ("n", pa.int64()),
+    ]
+    table = pyhudi.create_table(tmp_path / "t", pa.schema(names), record_key="id")
+    for values in ("1, null, 1", "null, 1, 1", "null, null, date '2026-01-01'"):
+        with pytest.raises(pyhudi.UserError, match="a value does not fit the column"):
+            pyhudi.sql(f"insert into t values ('a', {values})", tables={"t": table})
+    pyhudi.sql(
+        "insert into t values ('a', '2026-01-01', date '2026-01-01', 1)", tables={"t": table}
+    )
+    assert table.count() == 1
+
+
 @pytest.mark.parametrize("ts", [1, 9])
 def test_an_ordering_field_never_decides_between_a_stored_record_and_a_row_that_on_does_not_match(
     ts: int, tmp_path: Path
