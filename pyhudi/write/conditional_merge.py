@@ -10,7 +10,7 @@ stored rows that no source row matches: the first clause for these that applies
 ```
 
 Each task reads the file slices of some file groups, one after another; none where the clauses use
-columns of the source and the partition path only, and the index has found records of base files.
+columns of the source and the partition path only, and the index has found records.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _MatchPlan:
     """Common input of the tasks of a merge.  on: what pairs of the same key meet if they match.
     rows: how to key and stage the rows to write.  has_rest: whether clauses apply to stored rows
     that no source row matches; rest: what such rows meet, if known.  is_found: whether the source
-    rows of a file group have records there, as far as its base file goes."""
+    rows of a file group have records there, as far as its base file goes; in_logs: and its logs."""
 
     fs: FileSystem
     spec: SliceSpec
@@ -83,10 +83,11 @@ class _MatchPlan:
     on: pc.Expression | None
     rest: Predicate | None
     is_found: bool
+    in_logs: bool
 
     def needs_stored(self, slice_: FileSlice, values: Mapping[str, pa.Scalar]) -> bool:
         """Whether the records of a slice must be read.  values: of columns that need not be."""
-        is_known = self.is_found and slice_.base is not None and not slice_.logs
+        is_known = self.is_found and (self.in_logs or not slice_.logs)
         return self.has_rest or not is_known or not values.keys() >= set(self.spec.columns[1:])
 
 
@@ -139,6 +140,7 @@ def rows_to_write(
         plan = replace(plan, schema=table.append(pa.field(IS_DELETED, pa.bool_())))
     groups = list(dict.fromkeys(home for bucket in buckets for home in bucket.homes))
     on = compiled_on(merge.on, source, table)
+    by_event_time = context.state.rules.is_event_time
     match_plan = _MatchPlan(
         context.state.fs,
         context.slice_spec(stored_columns(clauses, source, table, on)),
@@ -151,6 +153,8 @@ def rows_to_write(
         on,
         rest_filter(merge.clauses, table),
         context.index.finds_records,
+        # Logs delete keys that other indexes find; with ordering values, what they delete is open.
+        context.index.queries_records and context.state.rules.picks and not by_event_time,
     )
     engine = context.engine
     found = engine.run(match_rows, _match_tasks(context, match_plan, groups), label="match")

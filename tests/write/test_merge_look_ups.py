@@ -283,4 +283,10 @@ def test_records_are_not_read_where_clauses_take_all_from_the_source(
     assert bool(read) is (index == "bucket")
     merged(table, rows(("k5", "c1", 60, 3), ("k8", "c0", 60, 3))).execute()
     assert stored(table) == expected | {("k5", "c1"): (60, 3), ("k8", "c0"): (60, 3)}
-    assert bool(read) is (index == "bucket" or table_type == "mor")  # logs may delete keys
+    is_in_base = table_type == "cow" or index.endswith("record")  # logs may delete what others find
+    assert bool(read) is (index == "bucket" or not is_in_base)
+    ordered = made(tmp_path / "o", index, table_type="mor")
+    for ts in (2, 3):
+        read.clear()
+        ordered.merge(rows(("k1", "c1", 60, ts))).when_matched_update().execute()
+    assert read  # a delete with an older ordering value than the record has no effect
