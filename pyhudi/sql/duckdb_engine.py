@@ -37,6 +37,8 @@ _ROWS: Final = 65_536
 _DIALECT: Final = "duckdb"
 _open: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 """Connections of statements."""
+_AGAIN_SECONDS: Final = 0.05
+"""Time between two interrupts of the queries that Ctrl-C ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +147,22 @@ class DuckDbEngine:
 @contextmanager
 def ended_by_ctrl_c() -> Iterator[None]:
     """While the block runs in the main thread, Ctrl-C ends the queries that DuckDB computes: Python
-    handles signals only when DuckDB returns, which may take hours.  Raises KeyboardInterrupt, which
-    DuckDB turns into errors of its own."""
+    handles signals only when DuckDB returns, which may take hours.  Queries that begin meanwhile end
+    too.  Raises KeyboardInterrupt, which DuckDB turns into errors of its own."""
     noticed, notices = os.pipe()
     os.set_blocking(notices, False)
     before = signal.set_wakeup_fd(notices, warn_on_full_buffer=False)
-    is_ended = threading.Event()
+    is_ended, is_left = threading.Event(), threading.Event()
 
     def watch() -> None:
         while number := os.read(noticed, 1):
             if number[0] == signal.SIGINT:
                 is_ended.set()
-                for connection in list(_open):
-                    connection.interrupt()
+                while True:  # DuckDB forgets an interrupt when the next query begins
+                    for connection in list(_open):
+                        connection.interrupt()
+                    if is_left.wait(_AGAIN_SECONDS):
+                        break
 
     watcher = threading.Thread(target=watch, name="pyhudi-ctrl-c", daemon=True)
     watcher.start()
@@ -167,6 +172,7 @@ def ended_by_ctrl_c() -> Iterator[None]:
     except (RuntimeError, PyhudiError) as error:
         failed = error
     finally:
+        is_left.set()
         signal.set_wakeup_fd(before)
         os.close(notices)
         watcher.join()

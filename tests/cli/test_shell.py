@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from prompt_toolkit.output import DummyOutput
 import pyhudi
 from pyhudi.cli.command import print_answer
 from pyhudi.cli.shell import Shell, completions, is_complete, run_shell
+from pyhudi.sql import duckdb_engine
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["x", "y"], "fare": [1.5, 2.5]})
 
@@ -101,6 +103,30 @@ def test_what_is_typed_is_in_a_history_of_the_user_alone(lake: Path, tmp_path: P
     pyhudi.open_table(lake / "trips").upsert(ROWS)
     typed(lake, "\x1b[A\r")  # the arrow up
     assert pyhudi.open_table(lake / "trips").count() == 1
+
+
+class Counted:
+    """A connection that counts the interrupts."""
+
+    interrupts = 0
+
+    def interrupt(self) -> None:
+        self.interrupts += 1
+
+
+def test_ctrl_c_ends_queries_that_begin_while_it_is_handled() -> None:
+    """As if DuckDB did not return: it forgets an interrupt when the next query begins."""
+    found = Counted()
+    duckdb_engine._open.add(found)
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        with duckdb_engine.ended_by_ctrl_c():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        duckdb_engine._open.discard(found)
+    assert found.interrupts > 2
 
 
 def test_ctrl_c_drops_what_is_typed_and_ends_a_statement_that_runs(
