@@ -164,6 +164,7 @@ class Writer:
         try:
             report = verbs[kind]()
         except (WriteConflictError, LockError) as refused:
+            self._look()
             self._diary.note(op=op, refused=str(refused))
             return
         self._look()
