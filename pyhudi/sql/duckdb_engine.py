@@ -147,8 +147,8 @@ class DuckDbEngine:
 @contextmanager
 def ended_by_ctrl_c() -> Iterator[None]:
     """While the block runs in the main thread, Ctrl-C ends the queries that DuckDB computes: Python
-    handles signals only when DuckDB returns, which may take hours.  Queries that begin meanwhile end
-    too.  Raises KeyboardInterrupt, which DuckDB turns into errors of its own."""
+    handles signals only when DuckDB returns, which may take hours.  Queries that begin meanwhile
+    end too.  Raises KeyboardInterrupt, which DuckDB turns into errors of its own."""
     noticed, notices = os.pipe()
     os.set_blocking(notices, False)
     before = signal.set_wakeup_fd(notices, warn_on_full_buffer=False)
