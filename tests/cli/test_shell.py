@@ -129,6 +129,15 @@ def test_ctrl_c_ends_queries_that_begin_while_it_is_handled() -> None:
     assert found.interrupts > 2
 
 
+@pytest.fixture
+def handles_ctrl_c() -> Iterator[None]:
+    """As in a terminal: a process that a shell starts in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("handles_ctrl_c")
 def test_ctrl_c_drops_what_is_typed_and_ends_a_statement_that_runs(
     lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
