@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bench.spark_rows import ALL_COLUMNS, CHECKS, FILTER, SNAPSHOT
+from bench.spark_rows import ALL_COLUMNS, FILTER, SNAPSHOT, checks_of
 
 PYHUDI = ("pyhudi-cow", "pyhudi-mor", "pyhudi-cow-jvm", "pyhudi-mor-jvm",
           "pyhudi-cow-bloom", "pyhudi-mor-bloom", "pyhudi-cow-9", "pyhudi-mor-9")  # fmt: skip
@@ -224,8 +224,7 @@ def read(run: Run, way: str) -> None:
         for number in range(READS):
             with run.measure(what, number=number) as facts:
                 facts["rows"] = [list(row) for row in frame().selectExpr(*columns).collect()]
-    grouped = reads["snapshot"]().groupBy("part").agg(*map(_expression, CHECKS))
-    run.report("table", 0, rows=[list(row) for row in grouped.collect()])
+    run.report("table", 0, rows=checks_of(reads["snapshot"]()))
     if way == "source" and run.storage_options is None:
         run.report("disk MB", _megabytes(Path(run.table)))
 

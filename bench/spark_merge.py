@@ -10,7 +10,6 @@ rows at the end are compared with those computed from the input.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -18,8 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.point_query import session
 from bench.results import state
-from bench.spark_rows import CHECKS, differences, expected_table, make, newest_rows
+from bench.spark_rows import checks_of, differences, expected_table, make, newest_rows
 
 GOAL = 1.1
 SOURCE = "select id, ts, part, a + 1 - 1 as a, b, c, d, s1, s2 from batch where ts > 0"
@@ -65,19 +65,10 @@ class Turns:
         shown = ", ".join(f"{name} {value:.2f}" for name, value in phases.items())
         print(f"{way} {number}: {self.seconds[way][-1]:.2f} s; {shown}", flush=True)
 
-    def checks(self) -> list[list[Any]]:
-        """What is stored, by partition."""
+    def stored(self) -> Any:
         import pyhudi.spark as hudi
 
-        found = hudi.open_table(self.spark, self.path).scan().groupBy("part")
-        rows = found.agg(*map(_expression, CHECKS)).collect()
-        return [list(row) for row in rows]
-
-
-def _expression(text: str) -> Any:
-    from pyspark.sql import functions
-
-    return functions.expr(text)
+        return hudi.open_table(self.spark, self.path).scan()
 
 
 def main() -> int:
@@ -89,20 +80,16 @@ def main() -> int:
     given = parser.parse_args()
     if given.smoke:
         given.rows, given.batch, given.pairs = 4_000, 400, 1
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
     batches = 2 * given.pairs + 2
     data = Path(tempfile.gettempdir()) / f"pyhudi-bench-{given.rows}-{given.batch}"
     make(data, given.rows, given.batch, batches)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.driver.memory", "3g").getOrCreate()
+    spark = session(memory="3g")
     with tempfile.TemporaryDirectory() as folder:
         turns = Turns(spark, data, Path(folder) / "t")
         for number in range(batches):
             turns.run("query", number)
             turns.run("merge" if number % 2 else "upsert", number)
-        wrong = differences(expected_table(newest_rows(data, batches)), turns.checks())
+        wrong = differences(expected_table(newest_rows(data, batches)), checks_of(turns.stored()))
     spark.stop()
     print(*wrong, sep="\n")
     merge, upsert, query = (

@@ -145,10 +145,17 @@ def expected_changes(folder: Path, batches: int) -> list[int]:
     return [last.num_rows, pc.sum(last.column("a")).as_py()]
 
 
+def checks_of(snapshot: Any) -> list[list[Any]]:
+    """[part, CHECKS...] of each partition of a frame of Spark."""
+    from pyspark.sql.functions import expr
+
+    return [list(row) for row in snapshot.groupBy("part").agg(*map(expr, CHECKS)).collect()]
+
+
 def differences(
     expected: dict[str, list[int]], rows: list[list[Any]], *, most: int = 3
 ) -> list[str]:
-    """What differs, in words; rows: [part, CHECKS...].  Empty where all is equal."""
+    """What differs, in words; rows: of `checks_of`.  Empty where all is equal."""
     found = {str(row[0]): [int(value) for value in row[1:]] for row in rows}
     if len(found) != len(rows):
         return [f"{len(rows)} rows for {len(found)} partitions"]
