@@ -12,7 +12,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UserError
-from pyhudi.write import conditional_merge
+from tests.support.slice_reads import partitions_read
 
 SCHEMA = pa.schema({"id": pa.int64(), "year": pa.string(), "n": pa.int64(), "ts": pa.int64()})
 ON = "t.id = s.id and t.year = s.year"
@@ -43,15 +43,7 @@ def stored(table: Any) -> dict[int, tuple[str, int]]:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The partitions of the slices that merges read."""
-    found: list[str] = []
-    read_slice = conditional_merge.read_slice
-
-    def reading(fs: Any, slice_: Any, **how: Any) -> pa.Table:
-        found.append(slice_.partition)
-        return read_slice(fs, slice_, **how)
-
-    monkeypatch.setattr(conditional_merge, "read_slice", reading)
-    return found
+    return partitions_read(monkeypatch)
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])

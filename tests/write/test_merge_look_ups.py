@@ -19,7 +19,8 @@ from pyhudi.index.known_places import KnownFirst, KnownPlaces
 from pyhudi.records import FileGroupId
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.storage.spill import MemoryStaging
-from pyhudi.write import conditional_merge, plan_steps
+from pyhudi.write import plan_steps
+from tests.support.slice_reads import partitions_read
 
 SCHEMA = pa.schema({"id": pa.string(), "city": pa.string(), "fare": pa.int64(), "ts": pa.int64()})
 MOVES = {
@@ -261,14 +262,7 @@ def test_records_are_not_read_where_clauses_take_all_from_the_source(
     tmp_path: Path, index: str, table_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made(tmp_path / "t", index, table_type=table_type, ordering=None)
-    read: list[str] = []
-    read_slice = conditional_merge.read_slice
-
-    def reading(fs: Any, slice_: Any, **how: Any) -> pa.Table:
-        read.append(slice_.partition)
-        return read_slice(fs, slice_, **how)
-
-    monkeypatch.setattr(conditional_merge, "read_slice", reading)
+    read = partitions_read(monkeypatch)
     expected = stored(table)
     for turn in range(2):
         report = merged(
