@@ -1,7 +1,7 @@
 """Places that an index has named for keys of a write, so that no key is searched twice.
 
 A merge looks its source up, reads the records found, and writes rows most of which have the same
-keys.  Both look-ups are of one plan, so of one state of the table; another attempt plans anew.
+keys.  Both look-ups are of one plan, so of one state of the table; a retry makes a new plan.
 """
 
 from __future__ import annotations

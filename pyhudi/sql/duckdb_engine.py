@@ -271,12 +271,11 @@ def _in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
-    kinds = [_is_counted(column.type), _is_counted(to.type)]
     try:
-        if (
-            None not in kinds and kinds[0] != kinds[1]
-        ):  # Arrow takes a number as days or microseconds
-            raise pa.ArrowInvalid("numbers are no times")
+        if {_is_counted(column.type), _is_counted(to.type)} == {True, False}:
+            raise pa.ArrowInvalid(
+                "numbers are no times"
+            )  # Arrow takes them as days or microseconds
         return pc.cast(column, to.type)
     except pa.ArrowException as error:
         raise UserError(
