@@ -215,13 +215,22 @@ def _suites() -> Iterator[Proof]:
 
 
 def _slow() -> Iterator[Proof]:
-    """Drawn turns with Apache Hudi; the slow tests of each folder; those that need a program."""
+    """Drawn turns and the SQL suite with Apache Hudi; the slow tests of each folder; those that
+    need a program."""
     turns = "SEED=$(({seed} + {part})) {python} -m pytest -p no:xdist"
     for index in ("record", "bloom", "bucket"):
         command = f"{turns} tests/interop/test_drawn_turns.py -k {index}"
         yield from parts(f"turns/{index}", 5, command)
+    statements = "tests/interop/test_sql_statements.py"
+    for version in (6, 9):
+        for kind in ("cow", "mor", "cow_ordered", "mor_ordered"):
+            command = (
+                f"{{python}} -m pytest -p no:xdist -m slow {statements} -k '[{kind}-{version}]'"
+            )
+            yield Proof(f"sql/apache-hudi/{version}/{kind}", command)
     for folder, count in SLOW.items():
-        yield from tests(f"slow/{folder}", count, f"-m '{ORDINARY}' tests/{folder}")
+        arguments = f"-m '{ORDINARY}' tests/{folder} --ignore={statements}"
+        yield from tests(f"slow/{folder}", count, arguments)
     other = " ".join(f"--ignore=tests/{folder}" for folder in (*SLOW, "crash"))
     yield from tests("slow/others", OTHERS, f"-m '{ORDINARY}' tests {other}")
     for mark in SPECIAL:
