@@ -133,7 +133,7 @@ def measure(kinds: list[str], files: int, turns: int, *, spark: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=2_000)
-    parser.add_argument("--smoke", dest="files", action="store_const", const=30)
+    parser.add_argument("--smoke", dest="files", action="store_const", const=6)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--only", default=",".join(KINDS))
     parser.add_argument("--spark", action="store_true")

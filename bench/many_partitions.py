@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from bench import machine
 from bench.results import state
 
-SIZES = {"smoke": (1_000, 20), "small": (120_000, 600), "full": (400_000, 2_000)}
+SIZES = {"smoke": (200, 4), "small": (120_000, 600), "full": (400_000, 2_000)}
 ENGINES = ("delta-rs", "cow-6", "cow-9", "mor-6", "mor-9")
 STEPS = ("load", "upsert", "two rows")
 GOAL = 2.0

@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
     if arguments.smoke:
-        arguments.rows, arguments.warm, arguments.upserts = 4_000, 4, 3
+        arguments.rows, arguments.warm, arguments.upserts = 4_000, 1, 1
     with tempfile.TemporaryDirectory() as name:
         services(Path(name), arguments.rows)
         print()

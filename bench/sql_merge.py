@@ -198,4 +198,4 @@ if __name__ == "__main__":
     if given.act:
         act(Path(given.act[0]), *given.act[1:])
     else:
-        run(14_000, ("cdc", "sync")) if given.smoke else run(given.rows)
+        run(7_000, ("sync",)) if given.smoke else run(given.rows)
