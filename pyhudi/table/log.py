@@ -6,13 +6,23 @@ from pyhudi.filenames import HOODIE
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import TableConfig
+from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
+from pyhudi.timeline.commit_metadata import CommitMetadata
+from pyhudi.timeline.instant import Instant
 from pyhudi.timeline.instant_files import TimelineLog
 
 
 def timeline_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
     """The timeline of the table at `fs`, with its layout and time zone."""
-    return TimelineLog(fs, layout=config.layout, zone=zone_of(config.timezone))
+
+    def archived(instant: Instant) -> CommitMetadata | None:
+        archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
+        found = archive.metadata_of((instant,)).get(instant.time)
+        return None if found == CommitMetadata() else found  # archived without its content
+
+    zone = zone_of(config.timezone)
+    return TimelineLog(fs, layout=config.layout, zone=zone, archived=archived)
 
 
 def create_timeline_folder(fs: FileSystem, layout: TableLayout) -> None:

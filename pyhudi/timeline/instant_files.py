@@ -6,7 +6,7 @@ point: it appears completely or not at all and is never rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
@@ -89,8 +89,12 @@ class TimelineLog:
         layout: TableLayout = V6,
         zone: tzinfo | None = None,
         clock: Clock = system_clock,
+        archived: Callable[[Instant], CommitMetadata | None] | None = None,
     ) -> None:
+        """archived: the content of a completed commit whose file archival has removed; None for
+        one that the archive lacks."""
         self.fs = fs
+        self._archived = archived
         self.layout = layout
         self.zone = zone
         self.folder = layout.timeline_folder
@@ -273,10 +277,19 @@ class TimelineLog:
         return read_avro(self.read(instant), path=self.path(instant))
 
     def commit(self, instant: Instant) -> CommitMetadata:
-        """The metadata of a completed commit, or an inflight one's profile.  Read once."""
+        """The metadata of a completed commit, or an inflight one's profile.  Read once.
+
+        Snapshots that are older than `load`, such as a dataset's, find archived commits too.
+        """
         known = self._commits.get(instant) or self._assumed.get(instant)
         if known is None:
-            data = self.read(instant)
+            try:
+                data = self.read(instant)
+            except FileMissingError:
+                known = self._from_archive(instant)
+                if known is None:
+                    raise
+                return known
             if instant.is_completed and not data.strip():
                 raise CorruptFileError(
                     "the file of a completed commit is empty",
@@ -287,6 +300,14 @@ class TimelineLog:
             if instant.is_completed:
                 self._commits[instant] = known
         return known
+
+    def _from_archive(self, instant: Instant) -> CommitMetadata | None:
+        if self._archived is None or not instant.is_completed:
+            return None
+        found = self._archived(instant)
+        if found is not None:
+            self._commits[instant] = found
+        return found
 
     def assume(self, instant: Instant, content: bytes) -> None:
         """Cache a completed instant's content before its file exists."""

@@ -17,7 +17,8 @@ from pyhudi.ingest.table_source import TableSource
 from pyhudi.operations.create import create
 from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
-from pyhudi.table.properties import TableType
+from pyhudi.table.log import timeline_log
+from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.write.table_creation import NewTable
 
@@ -186,3 +187,15 @@ def test_commits_archived_after_the_listing_fail_no_call(call: str, version: int
     """Also calls that look at the table before they take its lock."""
     fs = FirstReadFileSystem(new_store(version), lambda: archive_all(fs.store))
     assert CALLS[call](opened(fs)) == 1
+
+
+@VERSIONS
+def test_commits_of_an_older_listing_are_read_from_the_archive(version: int) -> None:
+    """A snapshot that is read for long, such as that of a dataset, needs them."""
+    fs = MemoryFileSystem(new_store(version), "t")
+    log = timeline_log(fs, load_config(fs))
+    listed = log.load().commits.instants
+    expected = [log.commit(instant) for instant in listed]
+    archive_all(fs.store)
+    later = timeline_log(fs, load_config(fs))
+    assert [later.commit(instant) for instant in listed] == expected
