@@ -243,6 +243,22 @@ def test_a_damaged_file_is_rejected_and_the_others_are_read(tmp_path: Path, form
     assert report.rejected == 0 and len(again) == len(rows) + 1
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow", "orc"])
+def test_a_file_with_a_name_twice_is_rejected_and_the_others_are_read(
+    tmp_path: Path, form: str
+) -> None:
+    """Of columns, or of fields of a struct: which of them a value belongs to is not known."""
+    good = whole_rows(2)
+    put(tmp_path / "in", f"a.{form}", good, 1)
+    columns = pa.Table.from_arrays([*good.columns, good["ts"]], names=[*good.column_names, "ts"])
+    put(tmp_path / "in", f"b.{form}", columns, 1)
+    twice = pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["x", "x"])
+    put(tmp_path / "in", f"c.{form}", good.append_column("at", twice), 1)
+    rows, bad, report = ingest(tmp_path, WHOLE)
+    assert sorted(row["id"] for row in rows) == ["k0", "k1"]
+    assert set(bad) == {f"b.{form}", f"c.{form}"} and report.rejected == 2
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_without_leave_a_damaged_file_is_a_typed_error(tmp_path: Path, form: str) -> None:
     put(tmp_path / "in", f"c.{form}", b"\x1f\x8b\x00\xff nothing\n", 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -13,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import CorruptFileError, StorageError, UnsupportedTableError, UserError
+from pyhudi.errors import (
+    CorruptFileError,
+    SchemaError,
+    StorageError,
+    UnsupportedTableError,
+    UserError,
+)
+from pyhudi.formats.column_names import check_names
 from pyhudi.formats.schema_conform import conform
 from pyhudi.ingest.files.avro_files import avro_batches, avro_facts
 from pyhudi.ingest.files.csv_rows import CsvDialect, Opener, csv_batches, csv_facts
@@ -103,21 +110,23 @@ def file_facts(
                 import pyarrow.parquet as pq
 
                 parquet = pq.ParquetFile(opened(), coerce_int96_timestamp_unit="us")
-                return FileContent(parquet.schema_arrow, parquet.metadata.num_rows)
+                found = FileContent(parquet.schema_arrow, parquet.metadata.num_rows)
             case "orc":
                 from pyarrow.orc import ORCFile
 
                 orc = ORCFile(opened())
-                return FileContent(orc.schema, orc.nrows)
+                found = FileContent(orc.schema, orc.nrows)
             case "arrow":
-                return FileContent(*_arrow_facts(opened(), count))
+                found = FileContent(*_arrow_facts(opened(), count))
             case "avro":
-                return FileContent(*avro_facts(opened(), path, count=count))
+                found = FileContent(*avro_facts(opened(), path, count=count))
             case "csv":
                 text = _text_opener(opened, path)
-                return FileContent(*csv_facts(text, path, known, form.csv, count=count))
+                found = FileContent(*csv_facts(text, path, known, form.csv, count=count))
             case _:
-                return FileContent(*json_facts(_text_opener(opened, path)(), known))
+                found = FileContent(*json_facts(_text_opener(opened, path)(), known))
+        check_names(found.schema)
+        return found
 
 
 def file_batches(
@@ -133,14 +142,15 @@ def file_batches(
     with _typed(name, path):
         match name:
             case "parquet":
-                yield from _parquet_batches(opened)
+                yield from _with_unique_names(_parquet_batches(opened))
             case "orc":
                 from pyarrow.orc import ORCFile
 
                 orc = ORCFile(opened())
-                yield from (orc.read_stripe(number) for number in range(orc.nstripes))
+                stripes = (orc.read_stripe(number) for number in range(orc.nstripes))
+                yield from _with_unique_names(stripes)
             case "arrow":
-                yield from _arrow_batches(opened())
+                yield from _with_unique_names(_arrow_batches(opened()))
             case "avro":
                 yield from avro_batches(opened(), path)
             case "csv":
@@ -148,6 +158,14 @@ def file_batches(
                 yield from csv_batches(text, path, schema, form.csv, rejected)
             case _:
                 yield from json_batches(_text_opener(opened, path)(), path, schema, rejected)
+
+
+def _with_unique_names(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Raises SchemaError for a name that the columns of a file, or fields of a struct, share."""
+    for number, batch in enumerate(batches):
+        if not number:
+            check_names(batch.schema)
+        yield batch
 
 
 def _parquet_batches(opened: Opener) -> Iterator[pa.RecordBatch]:
@@ -228,7 +246,7 @@ def _typed(form: str, path: str) -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except (pa.ArrowException, OSError, EOFError, UnsupportedTableError) as error:
+    except (pa.ArrowException, OSError, EOFError, SchemaError, UnsupportedTableError) as error:
         raise CorruptFileError(
             f"not a {form} file that fits the table",
             path=path,
