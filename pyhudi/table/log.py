@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyhudi.filenames import HOODIE
 from pyhudi.layouts.table_layout import TableLayout
 from pyhudi.storage.filesystem import FileSystem
@@ -14,15 +16,17 @@ from pyhudi.timeline.instant_files import TimelineLog
 
 
 def timeline_log(fs: FileSystem, config: TableConfig) -> TimelineLog:
-    """The timeline of the table at `fs`, with its layout and time zone."""
-
-    def archived(instant: Instant) -> CommitMetadata | None:
-        archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
-        found = archive.metadata_of((instant,)).get(instant.time)
-        return None if found == CommitMetadata() else found  # archived without its content
-
-    zone = zone_of(config.timezone)
+    """The timeline of the table at `fs`, with its layout and time zone.  It can be pickled."""
+    archived, zone = partial(_archived_commit, fs, config), zone_of(config.timezone)
     return TimelineLog(fs, layout=config.layout, zone=zone, archived=archived)
+
+
+def _archived_commit(
+    fs: FileSystem, config: TableConfig, instant: Instant
+) -> CommitMetadata | None:
+    archive = Archive(fs, layout=config.layout, folder=config.archive_folder)
+    found = archive.metadata_of((instant,)).get(instant.time)
+    return None if found == CommitMetadata() else found  # archived without its content
 
 
 def create_timeline_folder(fs: FileSystem, layout: TableLayout) -> None:

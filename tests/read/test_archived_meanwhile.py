@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import pyhudi
 from pyhudi.api.table import Table
 from pyhudi.engine import LocalEngine
 from pyhudi.errors import FileMissingError
@@ -16,6 +19,7 @@ from pyhudi.ingest.source import SourceLimits
 from pyhudi.ingest.table_source import TableSource
 from pyhudi.operations.create import create
 from pyhudi.options import parse_options
+from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem, MemoryStore
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
@@ -199,3 +203,11 @@ def test_commits_of_an_older_listing_are_read_from_the_archive(version: int) -> 
     archive_all(fs.store)
     later = timeline_log(fs, load_config(fs))
     assert [later.commit(instant) for instant in listed] == expected
+
+
+def test_the_log_of_a_table_can_be_pickled(tmp_path: Path) -> None:
+    pyhudi.create_table(tmp_path, SCHEMA, record_key="id").upsert(rows(1, "a"))
+    fs = LocalFileSystem(tmp_path)
+    log = timeline_log(fs, load_config(fs))
+    copy = pickle.loads(pickle.dumps(log))
+    assert copy.load().commits.instants == log.load().commits.instants
