@@ -407,6 +407,25 @@ def test_values_of_a_query_have_their_types(server: Server, driver: str) -> None
         server.run("DROP TYPE mood")
 
 
+@pytest.mark.parametrize("driver", ["adbc", "sqlalchemy"])
+def test_arrays_of_a_query_have_the_types_of_their_elements(server: Server, driver: str) -> None:
+    url = server.url if driver == "adbc" else server.url.replace("://", "+psycopg://")
+    arrays = {
+        "n": ("numeric(6, 2)", "{1.10,NULL}", [Decimal("1.10"), None]),
+        "u": ("uuid", "{00000000-0000-0000-0000-000000000001}",
+              ["00000000-0000-0000-0000-000000000001"]),
+        "j": ("jsonb", '{"{\\"a\\": 1}"}', ['{"a": 1}']),
+        "t": ("text", '{"a,b","NULL",NULL}', ["a,b", "NULL", None]),
+        "at": ("timestamptz", '{"2026-01-01 00:00+02"}', [datetime(2025, 12, 31, 22, tzinfo=UTC)]),
+    }  # fmt: skip
+    values = ", ".join(f"'{text}'::{kind}[] AS {name}" for name, (kind, text, _) in arrays.items())
+    known = pa.schema([("n", pa.list_(pa.decimal128(6, 2)))])
+    batch = QuerySource(url, f"SELECT {values}", driver=driver).read(None, UNLIMITED, known)
+    assert batch is not None
+    expected = {name: value for name, (_, _, value) in arrays.items()}
+    assert batch.rows.read_all().to_pylist() == [expected]
+
+
 ORDERED = {
     "smallint": ("9", "10", "-3"), "int": ("9", "10", "100"), "bigint": ("9", "10", "-10"),
     "numeric": ("9", "10", "9.5", "1e30", "-20", "100000.25"),

@@ -137,7 +137,8 @@ class _AdbcDatabase:
                 with _typed(driver.Error, self.url), closing(connection.cursor()) as cursor:
                     cursor.execute(text, tuple(values) or None)
                     reader = cursor.fetch_record_batch()
-                    yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+                    none = [pa.nulls(0, field.type) for field in reader.schema]
+                    yield pa.RecordBatch.from_arrays(none, schema=reader.schema)
                     yield from self._read(reader)
 
             yield query
