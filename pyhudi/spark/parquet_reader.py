@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructType
 
 from pyhudi.filenames import BaseFileName
 from pyhudi.formats.avro_schema import avro_to_arrow
@@ -60,6 +60,10 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
 }
+
+_NO_DICTIONARIES: Final[Mapping[str, str]] = {"parquet.filter.dictionary.enabled": "false"}
+"""Spark would skip row groups whose dictionary has -0.0 and not 0.0 for `x = 0` and `x in (0, 1)`,
+which select both."""
 
 
 _LOCAL: Final = StoreAccess()
@@ -361,9 +365,16 @@ def read_listed(
     is_local: bool = True,
 ) -> DataFrame:
     """The rows of Parquet files of known sizes, by URL.  is_local: on this machine's disk."""
+    options = {**_OPTIONS, **(_NO_DICTIONARIES if _has_floats(schema) else {})}
     if is_connect(spark) or (is_local and len(sizes) <= _LISTED_MAX):
-        return spark.read.schema(schema).options(**_OPTIONS).parquet(*sizes)
-    return listed_frame(spark, sizes, schema, _OPTIONS, has_locations=has_locations)
+        return spark.read.schema(schema).options(**options).parquet(*sizes)
+    return listed_frame(spark, sizes, schema, options, has_locations=has_locations)
+
+
+def _has_floats(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_floats(field.dataType) for field in kind)
+    return isinstance(kind, FloatType | DoubleType)
 
 
 def _is_in_path(name: str, plan: ScanPlan) -> bool:

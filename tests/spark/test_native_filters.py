@@ -135,6 +135,27 @@ def test_a_filter_of_spark_selects_the_rows_of_the_local_engine(
         assert found == sorted_rows(row.values() for row in expected.to_pylist()), str(where)
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_zeros_of_both_signs_are_equal_in_files_that_have_one(
+    spark: Any, tmp_path: Path, kind: str
+) -> None:
+    """Also in the dictionary of a row group, by which Spark's reader can skip it."""
+    zeros = pa.array([-0.0] * 4)
+    rows = pa.table({
+        "id": ["a", "b", "c", "d"], "d": zeros, "f": zeros.cast(pa.float32()),
+        "at": pa.StructArray.from_arrays([zeros], names=["x"]),
+    })  # fmt: skip
+    table = pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id", table_type=kind)
+    table.upsert(rows)
+    if kind == "mor":
+        table.upsert(rows.slice(2))
+    frame = hudi.read(spark, tmp_path / "t")
+    for column in ("d", "f", "at.x"):
+        for where in (f"{column} = 0", f"{column} in (0, 1)", f"not {column} <> 0"):
+            assert frame.where(where).count() == 4, where
+        assert frame.where(f"{column} < 0 or {column} > 0").count() == 0
+
+
 def test_filters_without_an_equivalent_are_pyhudis(spark: Any, tables: dict[str, Path]) -> None:
     table = hudi.open_table(spark, tables["cow"])
     unlike: dict[str, pc.Expression] = {
