@@ -445,6 +445,12 @@ def _only(node: Tree) -> Tree:
     return value.copy()
 
 
+def _grouped(node: Tree) -> Tree:
+    """In parentheses as an operand, as DuckDB does not chain comparisons and ranks `~` lowest."""
+    is_operand = isinstance(node.parent, exp.Binary) and not isinstance(node.parent, exp.Connector)
+    return exp.Paren(this=node.copy()) if is_operand else node
+
+
 def _is_null(node: Tree) -> Tree:
     return exp.Paren(this=exp.Is(this=_only(node), expression=exp.null()))
 
@@ -498,6 +504,7 @@ CHANGED: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "Extract": _extracted, "AddMonths": _as_date, "Add": _moved, "Sub": _moved,
     "ArrayContains": _macro("contains"), "GenerateSeries": _series, "Bracket": _item,
     "Initcap": _capitalized, "Count": _counted,
+    **dict.fromkeys(("BitwiseNot", "EQ", "NEQ", "GT", "GTE", "LT", "LTE"), _grouped),
 }  # fmt: skip
 BY_NAME: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "weekday": _weekday, "isnull": _is_null, "isnotnull": _is_not_null, "pmod": _pmod,

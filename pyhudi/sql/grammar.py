@@ -37,6 +37,20 @@ _SPARK_TYPES: Final = frozenset({
     "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TINYINT", "VARCHAR",
 })  # fmt: skip
 """Names of Spark's types of values, of which sqlglot knows more."""
+_LEVELS: Final[Mapping[str, int]] = {
+    name: level
+    for level, names in enumerate((
+        "Or", "And", "Not",
+        "In Between Is Like ILike RegexpLike RegexpILike LikeAny ILikeAny Escape"
+        " NullSafeEQ NullSafeNEQ",
+        "EQ NEQ GT GTE LT LTE",
+        "BitwiseOr", "BitwiseXor", "BitwiseAnd", "BitwiseLeftShift BitwiseRightShift",
+        "Add Sub DPipe", "Mul Div IntDiv Mod", "Neg BitwiseNot",
+    ))
+    for name in names.split()
+}  # fmt: skip
+"""Spark's operators; those that bind more tightly have a higher number."""
+_PREDICATES: Final = _LEVELS["In"]
 
 
 @cache
@@ -75,7 +89,68 @@ def trees_of(text: str) -> list[Tree]:
         found = _by_sqlglot(text, lambda: sqlglot.parse(text, read=dialect()))
     finally:
         logger.disabled = before
-    return [tree for tree in found if tree is not None]
+    trees = [tree for tree in found if tree is not None]
+    for tree in trees:
+        for node in tree.walk():
+            if isinstance(node, exp.Values):
+                _check_kinds(node)
+            elif type(node).__name__ in _LEVELS and not _is_assignment(node):
+                _check_operands(node)
+    return trees
+
+
+def _is_assignment(node: Tree) -> bool:
+    return isinstance(node.parent, exp.Update) and node.arg_key == "expressions"
+
+
+def _check_operands(node: Tree) -> None:
+    """Raise UserError where Spark, which ranks some operators in another way than sqlglot, makes
+    other operands of the text or none."""
+    level = _LEVELS[type(node).__name__]
+    if isinstance(node, exp.NullSafeEQ):
+        level = _LEVELS["EQ"]  # `<=>`; as an operand it may be IS NOT DISTINCT FROM
+    for argument in ("this", "expression", "low", "high"):
+        operand = node.args.get(argument)
+        of_operand = _LEVELS.get(type(operand).__name__, 99)
+        if isinstance(node, exp.Escape) or level < of_operand:
+            continue
+        if level > of_operand or argument != "this" or level == _PREDICATES:
+            raise UserError(
+                "an operand needs parentheses: Spark ranks these operators in another way",
+                operand=short(_shown(operand)),
+                sql=short(_shown(node)),
+            )
+
+
+def _check_kinds(values: Tree) -> None:
+    """Raise UserError for literals of several kinds in a column of VALUES, as Spark does."""
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
+    for number, column in enumerate(zip(*rows, strict=False), 1):
+        kinds = sorted({kind for value in column if (kind := _kind(value))})
+        if len(kinds) > 1:
+            raise UserError(
+                "the rows of VALUES have values of several types in a column",
+                column=number,
+                types=" and ".join(kinds),
+                sql=short(_shown(values)),
+                hint="write all values in one type, or cast them",
+            )
+
+
+def _kind(value: Tree) -> str | None:
+    """The kind of a literal or cast."""
+    value = value.this if isinstance(value, exp.Neg) else value
+    if isinstance(value, exp.Boolean):
+        return "boolean"
+    if isinstance(value, exp.Literal):
+        return "text" if value.is_string else "number"
+    if isinstance(value, exp.Cast):
+        kinds = (
+            ("text", exp.DataType.TEXT_TYPES), ("number", exp.DataType.NUMERIC_TYPES),
+            ("time", exp.DataType.TEMPORAL_TYPES),
+        )  # fmt: skip
+        return next((kind for kind, types in kinds if value.to.this in types), None)
+    return None
 
 
 def _by_sqlglot(text: str, work: Callable[[], Any]) -> Any:

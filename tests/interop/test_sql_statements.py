@@ -47,17 +47,19 @@ OTHER = (
     "update trips set fare = default", "update trips set n = 1, n = 2", "n = 1.5 where id",
     "delete from trips where", "drop partition (city = 'nowhere')", "'hoodie.table.type' = 'x'",
     "nosuch => 1", "timestamp as of '1999-01-01'", "on t.n = s.n when not matched then insert *",
+    "n = 2 in (false)", "select 6 | 5 & 1", "select 10 || 5 + 5",
     # what gives other rows
     "insert overwrite trips partition (city) values", "when not matched by source",
     "insert into trips values ('a', 11, 1, 6, 'sf')",
     "when matched and s.op = 'D' then delete when matched then update set fare",
+    "when matched then update set id = s",  # a table of version 6 cannot be read afterwards
+    "when matched then update set id = 'x'",
 )  # fmt: skip
 """Parts of statements with other results in Apache Hudi 1.2.0: docs/sql.md says why."""
 OTHER_WITHOUT_ORDERING = (
     "= s.id when matched then delete", "= news.id when matched then delete",
     "s.op = :op then delete", "sum(s.fare) > 1 then delete", "s.id when not matched then insert *",
     "twins s on t.id = s.id when matched", "on t.city = s.city when matched then update set n",
-    "when matched then update set id = 'x'",
 )  # fmt: skip
 """The same of tables without an ordering field."""
 

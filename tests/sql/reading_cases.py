@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+OPERAND = "an operand needs parentheses: Spark ranks these operators in another way"
+KINDS_OF_VALUES = "the rows of VALUES have values of several types in a column"
 READ: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("select * from trips where id = 'a'", [("a", 10.0, 1, 5, "sf")]),
     ("select t.* from trips t where t.id = 'a'", [("a", 10.0, 1, 5, "sf")]),
@@ -154,6 +156,10 @@ READ: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("select id from trips where id == 'a'", [("a",)]),
     ("select 1 / 0", [(None,)]),
     ("select array(1, 2)[5]", [(None,)]),
+    (
+        "select n > 1 = true, ~n + 1, -n & 6 | 5 from trips where id = 'b'",
+        [(True, -2, 7)],
+    ),
 ]
 
 WRONG: list[tuple[str, str]] = [
@@ -349,4 +355,19 @@ WRONG: list[tuple[str, str]] = [
     ("select id from trips where fare = 'x'", "the query failed"),
     ("select nosuchfunction(1)", "the function is not supported on one machine"),
     ("select upper()", "the text is not valid SQL"),
+    ("select id from trips where id in ('a') is true", OPERAND),
+    ("select id from trips where n between 1 and 2 is true", OPERAND),
+    ("select id from trips where true = n > 1", OPERAND),
+    ("select id from trips where n = 2 in (false)", OPERAND),
+    ("select 6 | 5 & 1", OPERAND),
+    ("select 10 || 5 + 5", OPERAND),
+    ("values ('5', 3), (2, 3)", KINDS_OF_VALUES),
+    (
+        "values (1.5, 'x'), (cast('2' as string), 'y')",
+        KINDS_OF_VALUES,
+    ),
+    (
+        "insert into trips values ('x', 1.0, 1, 1, 'sf'), ('y', 1.0, true, 1, 'sf')",
+        KINDS_OF_VALUES,
+    ),
 ]
