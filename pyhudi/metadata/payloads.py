@@ -28,9 +28,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from pyhudi._native.avro.codec import AvroCodec
-from pyhudi.errors import UnsupportedTableError
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.metadata.record_schema import RECORDS_V6, RECORDS_V9
 
 ALL_PARTITIONS: Final = "__all_partitions__"
@@ -200,10 +201,53 @@ def encode_files(
     return pa.array([key.encode() for key in keys], pa.binary()), codec(schema).encode_column(rows)
 
 
+def decode_payload(
+    values: pa.Array | pa.ChunkedArray, schema: str, field: str, *, path: str
+) -> pa.Array:
+    """The payload of records: a struct, or a map of structs, with at least the fields that this
+    library knows.  Not for ranges, of which tables have several generations.
+
+    Raises CorruptFileError for other schemas and for values that are not of theirs.
+    """
+    _check_fields(_unlike(schema, field), path)
+    return codec(schema).decode_column(values, fields=[field], path=path).field(field)
+
+
+def _check_fields(unlike: Sequence[str], path: str) -> None:
+    if unlike:
+        raise CorruptFileError(
+            "the schema of metadata records lacks fields, or has them with other types",
+            path=path,
+            fields=",".join(unlike),
+        )
+
+
+@lru_cache(maxsize=256)
+def _unlike(schema: str, field: str) -> tuple[str, ...]:
+    """Fields of a payload that a schema lacks, or has with another type."""
+    stored, known = codec(schema).arrow_schema, codec(RECORDS_V9.stored).arrow_schema
+    if field not in stored.names:
+        return (field,)
+    found, needed = stored.field(field).type, known.field(field).type
+    if pt.is_map(needed):
+        if not pt.is_map(found):
+            return (field,)
+        found, needed = found.item_type, needed.item_type
+    types = {child.name: child.type for child in found} if pt.is_struct(found) else {}
+    return tuple(
+        child.name
+        for child in needed
+        if child.name not in _LATER_FIELDS and types.get(child.name) != child.type
+    )
+
+
+_LATER_FIELDS: Final = ("position", "isTightBound")
+"""Fields that schemas of older writers lack: of record locations, and of ranges."""
+
+
 def decode_files(values: pa.Array, schema: str, *, path: str) -> list[FileMap | None]:
     """Decode records of `files`; None where `values` is null."""
-    rows = codec(schema).decode_column(values, fields=["filesystemMetadata"], path=path)
-    maps = rows.field("filesystemMetadata")
+    maps = decode_payload(values, schema, "filesystemMetadata", path=path)
     offsets = maps.offsets.to_pylist()
     names = maps.keys.to_pylist()
     sizes = maps.items.field("size").to_pylist()
@@ -246,21 +290,21 @@ def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray
     Raises UnsupportedTableError for bounds of several columns.
     """
     field = PARTITION_PAYLOADS[COLUMN_STATS.path]
-    rows = codec(schema).decode_column(values, fields=[field], path=path)
-    found = rows.field(field)
+    found = _decoded(values, schema, [field], path).field(field)
+    if not pt.is_struct(found.type):
+        _check_fields([field], path)
     for side in ("minValue", "maxValue"):
-        bounds = pc.struct_field(found, side)
-        names = [child.name for child in bounds.type]
-        if "ArrayWrapper" in names:
-            _check_single(pc.struct_field(bounds, "ArrayWrapper"), path)
+        index = found.type.get_field_index(side)
+        bounds = found.type.field(index).type if index >= 0 else pa.null()
+        if pt.is_struct(bounds) and bounds.get_field_index("ArrayWrapper") >= 0:
+            _check_single(pc.struct_field(found, [side, "ArrayWrapper"]), path)
     return _fitted(found, ranges_type(), path)
 
 
 def decode_filters(values: pa.Array, schema: str, *, path: str) -> list[dict[str, Any]]:
     """Decode entries of `bloom_filters`; `values` has no nulls."""
     field = PARTITION_PAYLOADS[BLOOM_FILTERS.path]
-    rows = codec(schema).decode_column(values, fields=[field], path=path)
-    found: list[dict[str, Any]] = rows.field(field).to_pylist()
+    found: list[dict[str, Any]] = decode_payload(values, schema, field, path=path).to_pylist()
     return found
 
 
@@ -295,7 +339,7 @@ def transcode(
     if schema == target:
         return values
     compiled = codec(target)
-    rows = codec(schema).decode_column(values, fields=["key", "type", *fields], path=path)
+    rows = _decoded(values, schema, ["key", "type", *fields], path)
     payloads = [
         _fitted(rows.field(field), compiled.arrow_schema.field(field).type, path)
         for field in fields
@@ -308,13 +352,22 @@ def transcode(
     return compiled.encode_column(fitted)
 
 
+def _decoded(values: pa.Array, schema: str, fields: Sequence[str], path: str) -> pa.StructArray:
+    compiled = codec(schema)
+    _check_fields([name for name in fields if name not in compiled.arrow_schema.names], path)
+    return compiled.decode_column(values, fields=fields, path=path)
+
+
 def _fitted(column: pa.StructArray, target: pa.StructType, path: str) -> pa.StructArray:
-    """A struct column with only the wanted fields, matched by name; null, or false, where the
-    column lacks one."""
+    """A struct column with only the wanted fields, matched by name; null, or false for one of a
+    later generation, where the column lacks one.  Raises CorruptFileError for other schemas."""
     found = {column.type.field(i).name: column.field(i) for i in range(column.type.num_fields)}
     names = {field.name for field in target}
     if "LocalDateWrapper" in found and "LocalDateWrapper" not in names:
-        found["DateWrapper"] = pc.coalesce(found["DateWrapper"], found["LocalDateWrapper"])
+        date = target.field("DateWrapper")
+        sides = [found[name] for name in ("DateWrapper", "LocalDateWrapper") if name in found]
+        fitted = [_fitted_field(side, date, len(column), path) for side in sides]
+        found["DateWrapper"] = pc.coalesce(*fitted)
     if "ArrayWrapper" in found and "ArrayWrapper" not in names:
         _check_single(found["ArrayWrapper"], path)
     children = [_fitted_field(found.get(field.name), field, len(column), path) for field in target]
@@ -325,8 +378,14 @@ def _fitted_field(column: pa.Array | None, target: pa.Field, count: int, path: s
     if column is None:
         if target.nullable:
             return pa.nulls(count, target.type)
-        return pa.repeat(pa.scalar(False, pa.bool_()), count).cast(target.type)
-    return _fitted(column, target.type, path) if pa.types.is_struct(target.type) else column
+        if target.name not in _LATER_FIELDS:
+            _check_fields([target.name], path)
+        return pa.repeat(pa.scalar(False), count)
+    if pt.is_struct(column.type) and pt.is_struct(target.type):
+        return _fitted(column, target.type, path)
+    if column.type != target.type:
+        _check_fields([target.name], path)
+    return column
 
 
 def _check_single(several: pa.Array, path: str) -> None:

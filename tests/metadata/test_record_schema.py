@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from pyhudi.errors import CorruptFileError
 from pyhudi.metadata.hfile_slices import MapSlice, ValueLayer, layers
 from pyhudi.metadata.payloads import (
     COLUMN_STATS,
@@ -17,11 +21,20 @@ from pyhudi.metadata.payloads import (
     RECORD_INDEX,
     MetadataPartition,
     codec,
+    decode_files,
+    decode_filters,
     decode_ranges,
+    encode_files,
     transcode,
 )
-from pyhudi.metadata.record_index.locations import transcode_locations
+from pyhudi.metadata.record_index.locations import (
+    decode_locations,
+    encode_locations,
+    transcode_locations,
+)
 from pyhudi.metadata.record_schema import RECORDS_V6, RECORDS_V9, records_of
+from pyhudi.metadata.secondary_index.lookup import ended
+from pyhudi.metadata.secondary_index.records import entry_value
 from tests.metadata.conftest import Unzip
 from tests.support.fixtures import fixtures
 
@@ -100,3 +113,70 @@ def test_entries_of_version_6_get_the_defaults_of_newer_fields() -> None:
     assert (found["isTightBound"], found["valueType"]) == (False, None)
     assert found["minValue"]["IntWrapper"] == {"value": 1}
     assert decode_ranges(old, RECORDS_V6.stored, path="p").to_pylist() == [found]
+
+
+def changed(schema: Any, at: str = "") -> Iterator[Any]:
+    """The schema with one name or one type changed, as a damaged byte of a file changes it."""
+    match schema:
+        case str() if at == "name":
+            yield f"{schema}x"
+        case str() if at in ("", "type", "items", "values"):
+            yield "string" if schema == "long" else "long"
+        case list():
+            for number, part in enumerate(schema):
+                for other in changed(part):
+                    yield [*schema[:number], other, *schema[number + 1 :]]
+        case dict():
+            for key, part in schema.items():
+                if key in ("name", "type", "items", "values", "fields"):
+                    yield from ({**schema, key: other} for other in changed(part, key))
+
+
+NEW = RECORDS_V9.stored
+
+
+def encoded(field: str, **payload: Any) -> pa.Array:
+    """One value with this payload."""
+    known = codec(NEW).arrow_schema
+    schema = pa.schema([known.field(name) for name in ("key", "type", field)])
+    row = {"key": "", "type": 1, field: payload}
+    return codec(NEW).encode_column(pa.RecordBatch.from_pylist([row], schema))
+
+
+LISTED = encode_files({"p": {"a": 1, "b": None}}, NEW)[1]
+PLACE = encode_locations(pa.array(["p"]), pa.array(["x"]), 0, NEW)
+RANGE = encoded(
+    "ColumnStatsMetadata", fileName="f", columnName="c", isDeleted=False, isTightBound=True,
+    minValue={"LocalDateWrapper": {"value": 1}}, valueType={"typeOrdinal": 1}, valueCount=3,
+)  # fmt: skip
+FILTER = encoded(
+    "BloomFilterMetadata", type="SIMPLE", timestamp="1", bloomFilter=b"x", isDeleted=False
+)
+ENTRY = pa.array([entry_value()], pa.binary())
+READERS: dict[str, Callable[[str], Any]] = {
+    "files": lambda schema: decode_files(LISTED, schema, path="t"),
+    "locations": lambda schema: decode_locations(PLACE, schema, zone=UTC, path="t"),
+    "rewritten locations": lambda schema: transcode_locations(PLACE, schema, path="t"),
+    "ranges": lambda schema: decode_ranges(RANGE, schema, path="t"),
+    "rewritten ranges": lambda schema: transcode(
+        RANGE, schema, ["ColumnStatsMetadata"], path="t", target=RECORDS_V6.stored
+    ),
+    "filters": lambda schema: decode_filters(FILTER, schema, path="t"),
+    "rewritten filters": lambda schema: transcode(
+        FILTER, schema, ["BloomFilterMetadata"], path="t", target=RECORDS_V6.stored
+    ),
+    "entries of a secondary index": lambda schema: ended(ENTRY, schema, path="t"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_records_of_a_changed_schema_are_read_or_corrupt(reader: str) -> None:
+    """A name or a type of their schema differs; no error is foreign."""
+    read, outcomes = READERS[reader], Counter[str]()
+    for other in changed(json.loads(NEW)):
+        try:
+            read(json.dumps(other))
+            outcomes["read"] += 1
+        except CorruptFileError:
+            outcomes["corrupt"] += 1
+    assert outcomes["read"] > 50 and outcomes["corrupt"] > 3, outcomes

@@ -19,7 +19,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pyhudi.errors import CorruptFileError
-from pyhudi.metadata.payloads import LOCATION_FIELDS, RECORD_LOCATION, SCHEMA, codec
+from pyhudi.metadata.payloads import (
+    LOCATION_FIELDS,
+    RECORD_LOCATION,
+    SCHEMA,
+    codec,
+    decode_payload,
+)
 from pyhudi.records import InstantTime
 from pyhudi.timeline.clock import format_instant
 
@@ -162,16 +168,9 @@ def decode_coded(
     coded = values.dictionary_encode()
     empty = pc.equal(pc.binary_length(coded.dictionary), pa.scalar(0, pa.int32()))
     distinct = pc.if_else(empty, pa.scalar(None, pa.binary()), coded.dictionary)
-    rows = codec(schema).decode_column(distinct, fields=["recordIndexMetadata"], path=path)
-    info = rows.field("recordIndexMetadata")
+    info = decode_payload(distinct, schema, "recordIndexMetadata", path=path)
     if info.null_count != distinct.null_count:
         raise CorruptFileError("a record index entry has no location", path=path)
-    if missing := set(LOCATION_FIELDS).difference(field.name for field in info.type):
-        raise CorruptFileError(
-            "the schema of record index entries lacks fields",
-            path=path,
-            fields=",".join(sorted(missing)),
-        )
     names, ids, times = (pa.array(texts, pa.string()) for texts in _places(info, zone))
     return CodedLocations(names, ids, times, coded.indices)
 
@@ -258,8 +257,7 @@ def transcode_locations(
     if schema == target:
         return values
     coded = values.dictionary_encode()
-    rows = codec(schema).decode_column(coded.dictionary, fields=["recordIndexMetadata"], path=path)
-    info = rows.field("recordIndexMetadata")
+    info = decode_payload(coded.dictionary, schema, "recordIndexMetadata", path=path)
     if info.null_count:
         raise CorruptFileError("a record index entry has no location", path=path)
     location = pa.StructArray.from_arrays(

@@ -18,7 +18,7 @@ from pyhudi._native.hashing import bucket_of
 from pyhudi._native.keys import latest
 from pyhudi.errors import CorruptFileError
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
-from pyhudi.metadata.payloads import codec
+from pyhudi.metadata.payloads import decode_payload
 from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.secondary_index.definition import SecondaryIndex
 from pyhudi.metadata.secondary_index.key_format import (
@@ -77,10 +77,7 @@ def ended(
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Whether each value marks its entry as deleted.  Raises CorruptFileError for other values."""
     coded = values.dictionary_encode()  # all live entries have equal values
-    if PAYLOAD not in codec(schema).arrow_schema.names:
-        raise CorruptFileError("the schema of secondary index entries lacks a field", path=path)
-    rows = codec(schema).decode_column(coded.dictionary, fields=[PAYLOAD], path=path)
-    payload = rows.field(PAYLOAD)
+    payload = decode_payload(coded.dictionary, schema, PAYLOAD, path=path)
     if payload.null_count:
         raise CorruptFileError("an entry is not one of a secondary index", path=path)
     deleted = payload.field("isDeleted").to_numpy(zero_copy_only=False)
