@@ -395,13 +395,27 @@ def _open(
     metadata: pq.FileMetaData | None = None,
 ) -> pq.ParquetFile:
     source.seek(0)
-    return pq.ParquetFile(
+    file = pq.ParquetFile(
         source,
         metadata=metadata,
         coerce_int96_timestamp_unit="us",
         read_dictionary=dictionaries or [],
         page_checksum_verification=True,  # no effect if the writer stored none
     )
+    if metadata is None:
+        check_row_counts(file.metadata)
+    return file
+
+
+def check_row_counts(metadata: pq.FileMetaData) -> None:
+    """Raise ValueError if the row groups of a file have another number of rows than the file.
+
+    Footers have no checksum, and readers of Parquet return no rows of a group whose number is
+    damaged.
+    """
+    rows = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+    if rows != metadata.num_rows:
+        raise ValueError(f"{rows} rows in row groups, {metadata.num_rows} in the file")
 
 
 def _present(names: Sequence[str], schema: pa.Schema) -> list[str]:

@@ -370,3 +370,24 @@ class TestDamage:
                 read_base(fs, "f", dictionaries=["_hoodie_commit_time", "part", "name"])
             with contextlib.suppress(CorruptFileError):
                 footer(fs, "f").bloom  # noqa: B018
+
+
+def test_no_byte_of_a_footer_that_is_zeroed_changes_the_number_of_rows() -> None:
+    """Footers have no checksum, and one of their bytes is the number of rows of a row group."""
+    fs = written(keyed(50))
+    whole = fs.read("f.parquet")
+    start, reported = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"), 0
+    for at in range(start, len(whole)):
+        fs.replace("f.parquet", whole[:at] + bytes(1) + whole[at + 1 :])
+        try:
+            assert physical_rows(fs) == [50, 50], at
+        except CorruptFileError:
+            reported += 1
+    assert reported > 50
+
+
+def physical_rows(fs: MemoryFileSystem) -> list[int]:
+    """As counted by row groups, and as stated."""
+    metadata = footer(fs, "f.parquet").metadata
+    groups = range(metadata.num_row_groups)
+    return [sum(metadata.row_group(each).num_rows for each in groups), metadata.num_rows]

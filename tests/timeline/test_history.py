@@ -441,6 +441,25 @@ def test_a_changed_byte_is_reported_or_changes_nothing_else(name: str) -> None:
     assert reported > 100
 
 
+def test_no_byte_of_a_footer_that_is_zeroed_drops_instants() -> None:
+    """Footers of Parquet have no checksum, and one of their bytes is the number of rows."""
+    instants = [completed(number) for number in range(8)]
+    fs = active(*instants)
+    history(fs).append(instants, batch=10)
+    (file,) = load_manifest(fs, HISTORY).files
+    path = f"{HISTORY}/{file.name}"
+    whole, known = fs.read(path), TimelineHistory(fs, HISTORY).instants()
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    reported = 0
+    for at in range(start, len(whole)):
+        fs.replace(path, whole[:at] + bytes(1) + whole[at + 1 :])
+        try:
+            assert TimelineHistory(fs, HISTORY).instants() == known, at
+        except CorruptFileError:
+            reported += 1
+    assert reported > 100
+
+
 @pytest.mark.parametrize(
     "columns",
     [

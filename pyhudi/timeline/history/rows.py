@@ -29,7 +29,7 @@ import pyarrow.types as pt
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import join
-from pyhudi.formats.base_file import corrupt_as
+from pyhudi.formats.base_file import check_row_counts, corrupt_as
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.timeline.avro_schemas import STRING, optional, record
 from pyhudi.timeline.history.manifest import HistoryFile
@@ -113,6 +113,7 @@ def read_history_file(
             )
         parquet = pq.ParquetFile(source, page_checksum_verification=True)
         _check_columns(parquet.schema_arrow, columns, path)
+        check_row_counts(parquet.metadata)
         for group in range(parquet.num_row_groups):
             table = parquet.read_row_group(group, columns=list(columns), use_threads=False)
             yield _checked(table, path)
