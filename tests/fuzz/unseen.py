@@ -60,6 +60,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "value of hoodie.table.recordkey.fields": _TEXT,
         "value of hoodie.table.checksum": "lines put in between two halves of one number",
         "value of hoodie.table.type": "a letter of the other case is the same type",
+        "value of hoodie.table.version": "another version that is read; only names have a checksum",
     },
     "partition metadata": {
         **_PROPERTIES,
@@ -93,6 +94,7 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "kind of a block": "captured changes are not decoded here; a table's reader rejects them",
         "key of a header": "unknown keys are legal, and a rollback may have no target",
         "magic" + SHIFTED: _WHOLE_BLOCKS,
+        "length of a block" + SHIFTED: _WHOLE_BLOCKS,
         "pointer" + SHIFTED: _WHOLE_BLOCKS,
         END: _WHOLE_BLOCKS,
     },
@@ -150,18 +152,16 @@ _HEADER: Final = (
     "length of a header", "length of a block",
 )  # fmt: skip
 _WITH_HEADER: Final = {
-    "magic": _HEADER, "version": _HEADER, "kind of a block": _HEADER,
-    "length of the content": _HEADER, "version of the content": _HEADER,
+    "magic": _HEADER, "version": _HEADER,
+    "kind of a block": (*_HEADER, "length of the content"),  # a command that does not frame
+    "length of the content": (*_HEADER, "kind of a block"), "version of the content": _HEADER,
     "count of rows, or bytes of deletes": _HEADER, "length of a row": _HEADER,
     "footer": _HEADER, "pointer": _HEADER,
 }  # fmt: skip
 
 ONLY_WITH: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "bitmap": {END: ("bitmap",)},
-    "properties": {
-        "value of hoodie.table.name": ("name", "separator"),
-        "value of hoodie.table.version": ("name", "separator"),
-    },
+    "properties": {"value of hoodie.table.name": ("name", "separator")},
     "table: log": _WITH_HEADER,
     "table 9: log": _WITH_HEADER,
     "table: listing's logs": _WITH_HEADER,
