@@ -209,17 +209,17 @@ def decode_payload(
 
     Raises CorruptFileError for other schemas and for values that are not of theirs.
     """
-    _check_fields(_unlike(schema, field), path)
+    if unlike := _unlike(schema, field):
+        raise _other_schema(unlike, path)
     return codec(schema).decode_column(values, fields=[field], path=path).field(field)
 
 
-def _check_fields(unlike: Sequence[str], path: str) -> None:
-    if unlike:
-        raise CorruptFileError(
-            "the schema of metadata records lacks fields, or has them with other types",
-            path=path,
-            fields=",".join(unlike),
-        )
+def _other_schema(unlike: Sequence[str], path: str) -> CorruptFileError:
+    return CorruptFileError(
+        "the schema of metadata records lacks fields, or has them with other types",
+        path=path,
+        fields=",".join(unlike),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -292,7 +292,7 @@ def decode_ranges(values: pa.Array, schema: str, *, path: str) -> pa.StructArray
     field = PARTITION_PAYLOADS[COLUMN_STATS.path]
     found = _decoded(values, schema, [field], path).field(field)
     if not pt.is_struct(found.type):
-        _check_fields([field], path)
+        raise _other_schema([field], path)
     for side in ("minValue", "maxValue"):
         index = found.type.get_field_index(side)
         bounds = found.type.field(index).type if index >= 0 else pa.null()
@@ -354,7 +354,8 @@ def transcode(
 
 def _decoded(values: pa.Array, schema: str, fields: Sequence[str], path: str) -> pa.StructArray:
     compiled = codec(schema)
-    _check_fields([name for name in fields if name not in compiled.arrow_schema.names], path)
+    if missing := [name for name in fields if name not in compiled.arrow_schema.names]:
+        raise _other_schema(missing, path)
     return compiled.decode_column(values, fields=fields, path=path)
 
 
@@ -379,12 +380,12 @@ def _fitted_field(column: pa.Array | None, target: pa.Field, count: int, path: s
         if target.nullable:
             return pa.nulls(count, target.type)
         if target.name not in _LATER_FIELDS:
-            _check_fields([target.name], path)
+            raise _other_schema([target.name], path)
         return pa.repeat(pa.scalar(False), count)
     if pt.is_struct(column.type) and pt.is_struct(target.type):
         return _fitted(column, target.type, path)
     if column.type != target.type:
-        _check_fields([target.name], path)
+        raise _other_schema([target.name], path)
     return column
 
 

@@ -273,9 +273,8 @@ def _in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
     try:
         if {_is_counted(column.type), _is_counted(to.type)} == {True, False}:
-            raise pa.ArrowInvalid(
-                "numbers are no times"
-            )  # Arrow takes them as days or microseconds
+            # Arrow takes them as days or microseconds
+            raise pa.ArrowInvalid("numbers are no times")
         return pc.cast(column, to.type)
     except pa.ArrowException as error:
         raise UserError(
