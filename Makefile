@@ -5,7 +5,7 @@
 # make long       long proofs in pieces of ten minutes, the oldest first (PART=next, PART=fuzz, MINUTES=60, SEED=N);
 #                 tests/evidence.json has what the last run of each gave; SHOW=1 prints it
 # make bench      the benches at full size; those of `make figures` go to bench/RESULTS.md
-# make figures    the figures of bench/RESULTS.md in one run of 20 minutes (MINUTES=20)
+# make figures    the figures of bench/RESULTS.md in one run of 25 minutes (MINUTES=25)
 # make example-dbt  the project of dbt in examples/dbt, with dbt in build/dbt
 # make docs       the documentation site, in build/site; dead links and missing names fail
 # make wheel      the wheel, in dist/
@@ -157,7 +157,7 @@ example-dbt: build
 	build/dbt/bin/python examples/dbt/check.py
 
 figures: build
-	$(BIN)/python -m bench.figures --minutes $${MINUTES:-20}
+	$(BIN)/python -m bench.figures --minutes $${MINUTES:-25}
 
 docs: build
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

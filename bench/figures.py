@@ -1,6 +1,6 @@
 """The figures that are compared from release to release, in one bounded run.
 
-    python -m bench.figures [--minutes 20] [--smoke] [--only NAME]... [--results FILE]
+    python -m bench.figures [--minutes 25] [--smoke] [--only NAME]... [--results FILE]
 
 Runs the benches below one after another, each in a process of its own and within its share of the
 time, and stores the claims they print in bench/RESULTS.md (`bench.results`), with the share of the
@@ -46,7 +46,7 @@ class Step:
 STEPS = (
     Step(
         "upserts on Spark", "spark_upsert",
-        ("--rows", "2000000", "--batch", "200000", "--limit", "420"), 60, share=0.55,
+        ("--rows", "2000000", "--batch", "200000", "--limit", "420"), 60, share=0.6,
     ),
     Step("upserts on one machine", "local_upsert", ("--rows", "1000000", "--batch", "100000"), 1.5),
     Step("merges in SQL", "sql_merge", (), 4),
@@ -112,7 +112,7 @@ def commit() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--minutes", type=float, default=25.0)
     parser.add_argument("--smoke", action="store_true", help="small sizes; figures mean nothing")
     parser.add_argument("--only", action="append", choices=[s.name for s in STEPS], default=[])
     parser.add_argument("--results", type=Path, default=RESULTS)
