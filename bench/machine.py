@@ -34,7 +34,8 @@ class Outcome:
 
     status: its exit status; None where it was stopped at its time limit.  cpu_seconds: of the
     program and all its descendants.  others: share (0 to 1) of the machine's processor time that
-    programs of others used.  error: the end of its standard error, where it failed.
+    programs of others used, with that of Python workers on Spark, which nobody collects as their
+    parent ignores when they end.  error: the end of its standard error, where it failed.
     """
 
     status: int | None

@@ -19,7 +19,7 @@ A row for each claim: what was measured (ours first), the ratio, when, at which 
 command (`python -m ...`). `make figures` replaces the rows of the benches that it runs. Older ones
 are in the history of this file; the parts of a figure are in what its bench prints. A ratio holds
 for its row only, as rows of other days met another load. "busy": others used more than a tenth of
-the machine, or its load was not recorded.
+the machine, or its load was not recorded. On Spark, "others" has Python workers of ours too.
 
 Unless a row says otherwise: two cores, wall seconds, median of the batches after the first, tables
 of version 9 (before 2026-11-23, and beside Apache Hudi 0.15.0, of version 6), pyarrow 26.0.1,
