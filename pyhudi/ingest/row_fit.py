@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from pyhudi.formats.schema_conform import Loss, fit, is_any_list, widens, with_c
 from pyhudi.ingest.exact_values import exact
 from pyhudi.ingest.source import failing_places
 from pyhudi.options import SchemaMode
-from pyhudi.records import META_COLUMNS, OPERATION
+from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION
 from pyhudi.write.input.schema_check import SchemaRules, fit_schema, fits, plain_type, promotes
 
 _ITEM: Final = "element"
@@ -303,6 +303,67 @@ def _common(known: pa.Field | None, column: pa.Field, table: pa.Schema) -> pa.Fi
     if stored is None or pt.is_nested(found.type) or promotes(stored, plain_type(found.type)):
         return found
     return pa.field(column.name, stored)
+
+
+def check_parts(
+    parts: Mapping[pa.Schema, str], batch: pa.Schema, table: pa.Schema, rules: SchemaRules
+) -> None:
+    """Raises SchemaError for a part without a column, or field of a struct, that the table and
+    other parts of the batch have: alone it would be refused, and its nulls would replace values."""
+    if rules.fills_missing:
+        return
+    optional = {IS_DELETED, *rules.optional}
+    others = [pa.struct(list(batch)), pa.struct(list(table))]
+    for schema, name in parts.items():
+        found = [p for p in lacking_fields(pa.struct(list(schema)), others) if p not in optional]
+        if found:
+            raise SchemaError(
+                "a file lacks columns of the table that other files of its batch have",
+                path=name,
+                columns=", ".join(found),
+                hint="hoodie.write.set.null.for.missing.columns=true writes nulls; nothing was "
+                "written of this batch",
+            )
+
+
+def lacking_fields(
+    part: pa.DataType, others: Sequence[pa.DataType], path: str = ""
+) -> Iterator[str]:
+    """The paths of fields that all other types have, also in lists and maps, and `part` lacks."""
+    kinds = [part, *others]
+    if all(map(is_any_list, kinds)):
+        inner = [kind.value_type for kind in others]
+        yield from lacking_fields(part.value_type, inner, f"{path}.{_ITEM}")
+    elif all(map(pt.is_map, kinds)):
+        inner = [kind.item_type for kind in others]
+        yield from lacking_fields(part.item_type, inner, f"{path}.value")
+    elif all(map(pt.is_struct, kinds)):
+        for name in (field.name for field in others[0]):
+            if any(kind.get_field_index(name) < 0 for kind in others):
+                continue
+            at, steps = part.get_field_index(name), f"{path}.{name}" if path else name
+            if at < 0:
+                yield steps
+            else:
+                inner = [kind.field(name).type for kind in others]
+                yield from lacking_fields(part.field(at).type, inner, steps)
+
+
+def with_fields(kind: pa.DataType, known: pa.DataType) -> pa.DataType:
+    """`kind` with the fields of structs, also in lists and maps, that only `known` has."""
+    if next(lacking_fields(kind, [known]), None) is None:
+        return kind
+    if is_any_list(kind):
+        return pa.list_(pa.field(_ITEM, with_fields(kind.value_type, known.value_type)))
+    if pt.is_map(kind):
+        return pa.map_(kind.key_type, with_fields(kind.item_type, known.item_type))
+    fields = [
+        f.with_type(with_fields(f.type, known.field(f.name).type))
+        if known.get_field_index(f.name) >= 0
+        else f
+        for f in kind
+    ]
+    return pa.struct([*fields, *(f for f in known if kind.get_field_index(f.name) < 0)])
 
 
 def fitting(rows: pa.Table, columns: pa.Schema) -> tuple[pa.Table, dict[int, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
@@ -178,6 +178,8 @@ class SourceBatch:
     was read; a crash may leave it out.
     splits: the same rows as parts that tasks of Spark read at once; empty if the source has one
     reader only.
+    columns: those of parts that state their columns, such as Parquet files, and the name of a part
+    with them.
     """
 
     rows: pa.RecordBatchReader
@@ -186,6 +188,7 @@ class SourceBatch:
     committed: Callable[[], None] = _nothing
     splits: Sequence[SourceSplit] = ()
     places: RowPlaces = field(default_factory=RowPlaces)
+    columns: Mapping[pa.Schema, str] = field(default_factory=dict)
 
 
 class RowSource(Protocol):

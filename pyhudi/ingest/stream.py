@@ -15,6 +15,7 @@ from pyhudi.errors import OptionError, PyhudiError
 from pyhudi.ingest.bad_rows import BadRowCheck, BadRowRules, BadRows, TableFit
 from pyhudi.ingest.concurrent_services import ConcurrentServices, ServiceRounds
 from pyhudi.ingest.retries import Retries, is_passing
+from pyhudi.ingest.row_fit import check_parts
 from pyhudi.ingest.source import (
     IngestedTable,
     ReadsChanges,
@@ -184,6 +185,8 @@ class Stream:
         places = None if self._transforms else batch.places
         check = BadRowCheck(self._rules, self.table.path, start, places)
         rows = check.decoded(batch.rows, batch.rejected)
+        rules = self.table.schema_rules()
+        check_parts(batch.columns, batch.rows.schema, schema, rules)
         try:
             for transform in self._transforms:
                 rows = transform(rows)
@@ -193,7 +196,7 @@ class Stream:
                 config.record_key_fields,
                 config.ordering_fields,
                 config.partition_fields,
-                self.table.schema_rules(),
+                rules,
                 self.table.row_test,
             )
             report = self.table.ingest(

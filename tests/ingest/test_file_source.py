@@ -23,6 +23,7 @@ from pyhudi.errors import (
     CorruptFileError,
     FileMissingError,
     OptionError,
+    SchemaError,
     StorageError,
     UserError,
 )
@@ -511,3 +512,60 @@ def test_a_named_pipe_in_the_folder_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.parquet")
     with pytest.raises(StorageError, match="neither a file nor a folder"):
         FileSource(str(tmp_path), quiet_seconds=0).read(None, UNLIMITED, SCHEMA)
+
+
+LACKING = {
+    "a column": (pa.field("price", pa.int64()), None, "price"),
+    "a field of a struct": (
+        pa.field("at", pa.struct({"x": pa.int64(), "y": pa.int64()})),
+        pa.field("at", pa.struct({"x": pa.int64()})),
+        "at.y",
+    ),
+    "a field in a list": (
+        pa.field("all", pa.list_(pa.struct({"x": pa.int64(), "y": pa.int64()}))),
+        pa.field("all", pa.list_(pa.struct({"x": pa.int64()}))),
+        "all.element.y",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "avro", "orc"])
+@pytest.mark.parametrize("case", LACKING)
+def test_a_file_without_a_column_is_refused_alone_and_with_others(
+    tmp_path: Path, form: str, case: str
+) -> None:
+    """Else its values would depend on which files are read together."""
+    whole, part, path = LACKING[case]
+    key = pa.field("id", pa.string())
+    value = {"price": 1, "at": {"x": 1, "y": 2}, "all": [{"x": 1, "y": 2}]}[whole.name]
+    full = pa.table({"id": ["a"], whole.name: [value]}, schema=pa.schema([key, whole]))
+    lacking = pa.Table.from_pylist(
+        [{"id": "a", **({whole.name: value} if part else {})}],
+        pa.schema([key, *([part] * bool(part))]),
+    )
+    put(tmp_path / "in", f"1.{form}", lacking, 1)
+    for number, files in enumerate(((), (full,))):
+        for file in files:
+            put(tmp_path / "in", f"2.{form}", file, 1)
+        table = pyhudi.create_table(tmp_path / f"t{number}", full.schema, record_key="id")
+        table.insert(full)
+        with pytest.raises(SchemaError, match=path) as refused:
+            Stream(FileSource(tmp_path / "in"), table).run_once()
+        assert not files or f"1.{form}" in str(refused.value)
+        assert table.scan().to_arrow().select(full.column_names).equals(full)
+    filled = pyhudi.open_table(
+        tmp_path / "t1", options={"hoodie.write.set.null.for.missing.columns": "true"}
+    )
+    put(tmp_path / "in", f"2.{form}", full.slice(0, 0), 1)
+    Stream(FileSource(tmp_path / "in"), filled).run_once()
+    (row,) = filled.scan([whole.name]).to_arrow().to_pylist()
+    assert row[whole.name] != value
+
+
+def test_a_column_that_is_new_to_the_table_may_be_missing_in_other_files(tmp_path: Path) -> None:
+    put(tmp_path / "in", "1.parquet", pa.table({"id": ["a"]}), 1)
+    put(tmp_path / "in", "2.parquet", pa.table({"id": ["b"], "new": [1]}), 2)
+    table = pyhudi.create_table(tmp_path / "t", pa.schema({"id": pa.string()}), record_key="id")
+    Stream(FileSource(tmp_path / "in"), table).run_once()
+    found = table.scan(["id", "new"]).to_arrow().sort_by("id")
+    assert found.to_pylist() == [{"id": "a", "new": None}, {"id": "b", "new": 1}]

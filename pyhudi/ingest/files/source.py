@@ -21,7 +21,13 @@ from pyhudi.ingest.files.csv_rows import CsvDialect
 from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, content_of
 from pyhudi.ingest.files.listing import DateFolders, FileSelection, ListedFile, found_files
 from pyhudi.ingest.files.order import FilePosition, file_position
-from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema, listed
+from pyhudi.ingest.files.splits import (
+    FileSplit,
+    chained_rows,
+    common_schema,
+    listed,
+    stated_columns,
+)
 from pyhudi.ingest.source import RejectedRows, RowPlaces, SourceBatch, SourceLag, SourceLimits
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.storage.path_remap import copy_file
@@ -121,6 +127,7 @@ class FileSource:
             committed=partial(self._finish, [file.path for file in chosen]),
             splits=splits,
             places=places,
+            columns=stated_columns((f.path, fact) for f, fact in zip(chosen, facts, strict=True)),
         )
 
     def lag(self, checkpoint: str | None) -> SourceLag:

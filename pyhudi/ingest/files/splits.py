@@ -99,6 +99,15 @@ def _numbered(path: str, first: int, rows: Sequence[int]) -> list[str]:
     return [f"{path}+{first + row}" for row in rows]
 
 
+def stated_columns(files: Iterable[tuple[str, FileContent]]) -> dict[pa.Schema, str]:
+    """The columns that files of types state, each with the name of the first file that has them."""
+    found: dict[pa.Schema, str] = {}
+    for name, file in files:
+        if not file.is_text and len(file.schema):
+            found.setdefault(file.schema.remove_metadata(), name)
+    return found
+
+
 def common_schema(files: Sequence[FileContent], table: pa.Schema) -> pa.Schema:
     """The columns of all files, and of the table for files of text."""
     found = common_columns([file.schema for file in files], table)

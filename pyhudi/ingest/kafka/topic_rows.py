@@ -23,7 +23,7 @@ from pyhudi.ingest.message_formats.message_format import (
     MessageFailure,
     MessageFormat,
 )
-from pyhudi.ingest.row_fit import fitting, unified
+from pyhudi.ingest.row_fit import fitting, lacking_fields, shaped, unified, with_fields
 from pyhudi.ingest.source import REJECTED, rejected_batch, texts_of_rows
 from pyhudi.records import IS_DELETED
 
@@ -220,8 +220,8 @@ def joined(
     parts: Sequence[TopicPart], schema: pa.Schema
 ) -> tuple[pa.Table, pa.RecordBatch, np.ndarray]:
     """Parts of a batch as one table, the rejected rows (REJECTED), and the numbers of the other
-    ones among all.  Columns that a part or all lack are null; rows whose values do not have the
-    type of their column in the other parts are rejected.
+    ones among all.  Columns, and fields of structs, that a part or all lack are null; rows whose
+    values do not have the type of their column in the other parts are rejected.
 
     schema: of the table.
     """
@@ -241,16 +241,22 @@ def joined(
         raws += texts_of_rows(part.rows.slice(at, 1))
         positions += part.positions.texts([at])
     for field in schema:
-        if field.name not in rows.schema.names:
+        at = rows.schema.get_field_index(field.name)
+        if at < 0:
             rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+            continue
+        whole = with_fields(rows.schema.field(at).type, field.type)
+        if whole != rows.schema.field(at).type:
+            rows = rows.set_column(at, field.name, shaped(rows.column(at), whole, field.name))
     rejected = rejected_batch(raws, [faults[place] for place in sorted(faults)], positions)
     return rows, rejected, retained
 
 
 def fitted(part: TopicPart, columns: pa.Schema) -> tuple[pa.Table, pa.RecordBatch]:
     """The rows with these columns, and those that do not fit them (REJECTED).  Raises SchemaError
-    for a column that is not in `columns`."""
-    extra = [name for name in part.rows.schema.names if name not in columns.names]
+    for a column, or field of a struct, that is not in `columns`."""
+    given = pa.struct(list(part.rows.schema))
+    extra = list(lacking_fields(pa.struct(list(columns)), [given]))
     if extra:
         raise SchemaError("the messages have fields that are not in the plan", fields=extra)
     rows, bad = fitting(part.rows, columns)

@@ -20,7 +20,7 @@ from pyhudi.errors import FileMissingError, OptionError, SourceDataLostError
 from pyhudi.ingest.files.csv_rows import CsvDialect
 from pyhudi.ingest.files.formats import FORMATS, FileContent, FileFormat, content_of
 from pyhudi.ingest.files.listing import FileSelection
-from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema
+from pyhudi.ingest.files.splits import FileSplit, chained_rows, common_schema, stated_columns
 from pyhudi.ingest.queues.object_events import (
     EventPosition,
     ObjectEvent,
@@ -158,6 +158,7 @@ class S3EventSource:
             committed=partial(self._delete, read),
             splits=splits,
             places=places,
+            columns=stated_columns(facts.items()),
         )
 
     def lag(self, checkpoint: str | None) -> SourceLag:

@@ -359,6 +359,16 @@ def test_wrong_values_of_arguments_are_refused(wrong: dict[str, Any]) -> None:
         KafkaSource("127.0.0.1:9", "trips", **wrong)
 
 
+def test_a_plan_refuses_a_field_that_its_columns_lack(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.put(topic, [b'{"id": "a", "extra": {"n": 1, "new": 2}}'], partition=0)
+    schema = pa.schema({"id": pa.string(), "extra": pa.struct({"n": pa.int64()})})
+    batch = KafkaSource(broker.servers, topic).plan(None, ALL, schema)
+    assert batch is not None
+    with pytest.raises(SchemaError, match=r"extra\.new"):
+        [list(split.read(RejectedRows())) for split in batch.splits]
+
+
 def test_key_columns_that_the_table_lacks_are_refused(broker: Broker) -> None:
     source = KafkaSource(broker.servers, broker.topic(), key_columns=["uuid"])
     with pytest.raises(SchemaError, match="no such key columns"):

@@ -112,6 +112,33 @@ def test_evolution_nulls_and_bad_bytes(
     assert "no such schema" in by_place[f"{topic},0:5"]["reason"]
 
 
+def test_fields_of_structs_that_a_schema_lacks_are_null_in_any_batch(
+    tmp_path: Path, broker: Broker, registry: Registry
+) -> None:
+    """Alone, and beside messages of the newer schema."""
+    topic = broker.topic()
+    schemas = []
+    for number, names in enumerate((["x"], ["x", "y"]), 1):
+        fields = [{"name": name, "type": ["null", "long"]} for name in names]
+        at = {"type": "record", "name": "at", "fields": fields}
+        columns = [{"name": "id", "type": "string"}, {"name": "at", "type": at}]
+        schemas.append({"type": "record", "name": "r", "fields": columns})
+        registry.add(number, json.dumps(schemas[-1]), "AVRO")
+    table = table_at(tmp_path / "t")
+    for numbers in ((2,), (1,), (1, 2)):
+        for number in numbers:
+            out, row = io.BytesIO(), {"id": f"k{numbers}{number}", "at": {"x": 1, "y": 2}}
+            fastavro.schemaless_writer(out, schemas[number - 1], row)
+            broker.put(topic, [struct.pack(">bI", 0, number) + out.getvalue()], partition=0)
+        source = KafkaSource(broker.servers, topic, format="avro", registry=registry.url)
+        Stream(source, table).run_once()
+    found = table.scan(["id", "at"]).to_arrow().to_pylist()
+    assert {row["id"]: row["at"] for row in found} == {
+        "k(2,)2": {"x": 1, "y": 2}, "k(1,)1": {"x": 1, "y": None},
+        "k(1, 2)1": {"x": 1, "y": None}, "k(1, 2)2": {"x": 1, "y": 2},
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("form", "schemas", "message"), FORMATS)
 def test_a_bad_message_stops_an_ingest_that_allows_none(
     tmp_path: Path, broker: Broker, registry: Registry, form: str, schemas: Any, message: Message
