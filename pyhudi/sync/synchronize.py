@@ -119,14 +119,25 @@ def _sync_entry(sync: _Sync, entry: CatalogTable, *, new: bool) -> EntryChange:
             sync.catalog.drop_table(entry.database, entry.name)
         stored = None
     if stored is None:
-        if not sync.dry_run:
-            sync.catalog.create_table(entry)
+        if not sync.dry_run and not _create(sync, entry):
+            return _sync_entry(sync, entry, new=False)
         change = EntryChange(entry.name, created=not why, recreated=why)
         current: CatalogTable = entry
     else:
         current, change = _change_entry(sync, stored, entry)
     change = _sync_partitions(sync, current, change, stored)
     return _finish(sync, current, change)
+
+
+def _create(sync: _Sync, entry: CatalogTable) -> bool:
+    """False if a concurrent sync has created the entry since it was looked for."""
+    try:
+        sync.catalog.create_table(entry)
+    except CatalogError:
+        if sync.catalog.table(entry.database, entry.name) is None:
+            raise
+        return False
+    return True
 
 
 def _must_recreate(entry: CatalogTable, stored: CatalogTable | None) -> str:

@@ -209,6 +209,23 @@ def test_a_sync_that_failed_is_completed_by_the_next(
     assert len(partitions(uri, "trips")) == 3 and table.sync(uri=uri).is_empty
 
 
+def test_an_entry_that_another_sync_creates_meanwhile_is_no_failure(
+    server: Any, tmp_path: Path
+) -> None:
+    uri, handler = server
+    table, create_entry = create(tmp_path / "trips"), handler.create_table
+
+    def create_late(entry: Any) -> None:
+        handler.create_table = create_entry
+        pyhudi.open_table(tmp_path / "trips").sync(uri=uri)
+        create_entry(entry)
+
+    handler.create_table = create_late
+    (entry,) = table.sync(uri=uri).entries
+    assert not entry.created and not entry.partitions_added
+    assert len(partitions(uri, "trips")) == 3
+
+
 def test_a_metastore_that_is_away_is_a_typed_error(tmp_path: Path) -> None:
     table = create(tmp_path / "trips")
     with pytest.raises(pyhudi.CatalogError, match="cannot be reached"):
