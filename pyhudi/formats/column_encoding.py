@@ -9,7 +9,8 @@ favours speed of writes and reads at a size below Snappy's; `bench/base_file.py`
 - floats that do not compress: plain, uncompressed;
 - strings of equal length (keys): DELTA_LENGTH_BYTE_ARRAY, whose lengths then cost nothing;
 - strings with long common prefixes: DELTA_BYTE_ARRAY, which leaves less for zstd;
-- other strings: plain under zstd.
+- other strings: plain under zstd;
+- files of few rows: by type, see `_small_plan`.
 
 A choice takes half a millisecond a column.  Files whose rows are like those of another one take its
 choice: the next base file of a group (`stored_plan`), the log blocks of one write (`shared_plan`).
@@ -73,16 +74,16 @@ def encoding_plan(schema: pa.Schema, sample: pa.Table) -> dict[str, ColumnEncodi
 
 
 def _small_plan(schema: pa.Schema) -> dict[str, ColumnEncoding]:
-    """The plan of a small file: dictionaries, compressed where that is worth a call of the codec,
-    which costs more than to write the column: nested values, and texts that are not dictionaries
-    already."""
+    """The plan of a small file, by types alone, with few calls of the codec: one costs more than to
+    write the column.  A dictionary is a page of its own, so texts are plain, nested values
+    compressed dictionaries, and others dictionaries that are not compressed."""
     plan = {}
     for field in schema:
         if pt.is_nested(field.type):
             plan.update(dict.fromkeys(_leaves(field), DICTIONARY))
         else:
             is_text = pt.is_string(field.type) or pt.is_binary(field.type)
-            plan[field.name] = DICTIONARY if is_text else _RAW
+            plan[field.name] = PLAIN if is_text else _RAW
     return plan
 
 

@@ -79,6 +79,17 @@ def test_nested_columns_are_named_by_their_leaves() -> None:
     assert set(plan) == {"s.x", "s.l.list.element", "m.key_value.key", "m.key_value.value.v"}
 
 
+def test_columns_of_a_small_file_are_compressed_once_or_not_at_all() -> None:
+    columns = map(_footer(_mixed().slice(0, 200)).row_group(0).column, range(8))
+    found = {each.path_in_schema: (each.has_dictionary_page, each.compression) for each in columns}
+    assert found == {
+        **dict.fromkeys(("key", "text", "hex"), (False, "ZSTD")),
+        **dict.fromkeys(("few", "n", "f"), (True, "UNCOMPRESSED")),
+        "yes": (False, "UNCOMPRESSED"),  # Parquet has no dictionaries of booleans
+        "nested.l.list.element": (True, "ZSTD"),
+    }
+
+
 def test_a_sample_is_bounded_and_keeps_neighbours() -> None:
     table = pa.table({"c": range(100_000)})
     sample = sample_rows(table)["c"].to_numpy()

@@ -21,6 +21,7 @@ from pyhudi.read.filters import as_predicate
 from pyhudi.read.skipping.row_groups import matching_row_groups
 from pyhudi.storage.local import LocalFileSystem
 from pyhudi.storage.memory import MemoryFileSystem
+from pyhudi.write.files.file_plan import CONSTANT
 
 NAN = math.nan
 STRUCT = pa.struct([("d", pa.float64())])
@@ -53,10 +54,10 @@ def base_files(path: Path) -> list[Path]:
 def as_before(path: Path) -> None:
     """Write a base file as earlier releases did, with the bounds of Arrow, and as long as it was.
 
-    The entry of the bloom filter gives way to the bounds.
+    The entry of the bloom filter gives way to the bounds.  Columns of one value stay dictionaries.
     """
     length = path.stat().st_size
-    file = pq.ParquetFile(path)
+    file = pq.ParquetFile(path, read_dictionary=[*CONSTANT])
     entries = {k.decode(): v.decode() for k, v in file.metadata.metadata.items()}
     del entries["pyhudi.nan.statistics"]
     room = len(entries.pop("org.apache.hudi.bloomfilter"))
