@@ -74,6 +74,7 @@ from pyhudi.write.write_context import (
 )
 
 _SAMPLE_ROWS = 4 * 1024
+_FILE_BYTES = 4 << 20  # of a file whose footer and filter are less than a tenth
 _ROW_BYTES = 1024  # for a batch without rows, which writes nothing
 _SEQNO = "20260101000000000_0"
 _COMMITS_MAX = 5  # as Apache Hudi 1.2: each older commit costs a read
@@ -391,15 +392,17 @@ def replaced_groups_of(
 def record_bytes(state: TableState, options: WriteOptions, parts: Sequence[BatchChunk]) -> int:
     """Estimated bytes per row in a base file.
 
-    The average of the newest of the last few commits that wrote enough data for footers and
-    filters not to matter; else the option's value, or the average of a sample of the batch.
+    The average of the newest of the last few commits that wrote enough data, or files so large,
+    that footers and filters do not matter; else the option's value, or the average of a sample of
+    the batch.
     """
     sizing = options.sizing
+    enough = sizing.estimate_threshold * sizing.small_file_bytes
     for instant in state.timeline.commits.instants[: -_COMMITS_MAX - 1 : -1]:
         stats = [s for s in state.log.commit(instant).stats if s.log_version is None]
         rows = sum(s.write_count for s in stats)
         size = sum(s.size_bytes for s in stats)
-        if rows and size > sizing.estimate_threshold * sizing.small_file_bytes:
+        if rows and size > min(enough, _FILE_BYTES * len(stats)):
             return -(-size // rows)
     if sizing.record_bytes is not None:
         return sizing.record_bytes

@@ -113,6 +113,17 @@ def test_the_size_of_a_record_is_learned_from_a_commit_that_wrote_enough() -> No
     assert learned == -(-report.bytes_written // 1000)
 
 
+def test_the_size_of_a_record_is_learned_from_a_commit_of_large_files() -> None:
+    table = table_of(**{"hoodie.parquet.small.file.limit": str(100 << 20)})
+    texts = [random.Random(n).randbytes(2500).hex() for n in range(2000)]
+    report = table.bulk_insert(
+        rows(range(2000)).append_column("text", pa.array(texts)), schema_mode="widen"
+    )
+    assert report.bytes_written > 4 << 20
+    state = load_state(fs_of(table), table._options.read)
+    assert record_bytes(state, table._options.write, []) == -(-report.bytes_written // 2000)
+
+
 def test_without_such_a_commit_or_rows_the_stated_guess_counts() -> None:
     state = load_state(fs_of(table_of()), parse_options(None).read)
     assert record_bytes(state, WriteOptions(), []) == 1024
