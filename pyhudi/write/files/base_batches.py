@@ -8,8 +8,9 @@ the meta columns.  A large file is a batch of its own, written by row groups.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, pairwise
 from typing import Final
 
@@ -253,19 +254,19 @@ def _rewrite_large(plan: FilePlan, item: FileTarget, routed: Routed) -> Written:
                 yield remaining
             yield conform(fresh, found)
 
-        keys = pa.chunked_array(
-            [
-                *known.column(RECORD_KEY).filter(pa.array(decision.keep)).chunks,
-                *incoming.column(RECORD_KEY).chunks,
-            ],
-            pa.string(),
-        )
+        def keys() -> pa.ChunkedArray:
+            stays = known.column(RECORD_KEY).filter(pa.array(decision.keep))
+            return pa.chunked_array(
+                [*stays.chunks, *incoming.column(RECORD_KEY).chunks], pa.string()
+            )
+
         return _written(
             plan,
             item,
             file.footer,
             decision,
             incoming=incoming,
+            count=remains + incoming.num_rows,
             keys=keys,
             rows=rows(),
             began=began,
@@ -360,14 +361,14 @@ def _rewrite(plan: FilePlan, item: FileTarget, foot: BaseFooter, part: _Part) ->
     rows = part.remaining
     if part.incoming.num_rows:
         rows = pa.concat_tables([rows, part.fresh])
-    keys = rows.column(RECORD_KEY)
     return _written(
         plan,
         item,
         foot,
         part.decision,
         incoming=part.incoming,
-        keys=keys,
+        count=rows.num_rows,
+        keys=partial(rows.column, RECORD_KEY),
         rows=rows,
         began=began,
         stored=part.stored,
@@ -381,15 +382,16 @@ def _written(
     decision: MergeDecision,
     *,
     incoming: pa.Table,
-    keys: pa.ChunkedArray,
+    count: int,
+    keys: Callable[[], pa.ChunkedArray],
     rows: pa.Table | Iterator[pa.Table],
     began: float,
     stored: pa.Table | None = None,
 ) -> Written:
     """Write the next base file of a group.
 
-    foot: of the file that it replaces.  incoming: the rows that are emitted.  rows, keys: of the
-    new file.  stored: the rows of the one replaced, for a log of changes.
+    foot: of the file that it replaces.  incoming: the rows that are emitted.  rows, count, keys: of
+    the new file.  stored: the rows of the one replaced, for a log of changes.
     """
     group, name = item.target.group, item.base_name
     if not incoming.num_rows and decision.keep.all():  # every row lost to a stored one
@@ -401,6 +403,7 @@ def _written(
     bloom = filter_after(
         plan.base_file,
         foot,
+        count,
         keys,
         lambda: incoming.column(RECORD_KEY).filter(pa.array(~decision.matched[decision.emit])),
     )
@@ -420,9 +423,9 @@ def _written(
         MarkerKind.MERGE,
         keys=limits,
         added=incoming,
-        replaced=foot if is_alike and incoming.num_rows * 2 < len(keys) else None,
+        replaced=foot if is_alike and incoming.num_rows * 2 < count else None,
     )
-    stat = base_stat(group, name, size, len(keys), item.target.slice, began)
+    stat = base_stat(group, name, size, count, item.target.slice, began)
     counts = decision.inserted, decision.updated, decision.deleted
     stat = counted(
         replace(stat, cdc_sizes=cdc_sizes),

@@ -48,24 +48,25 @@ def filter_of(options: BaseFileOptions, keys: pa.ChunkedArray) -> BloomFilter | 
 def filter_after(
     options: BaseFileOptions,
     stored: BaseFooter,
-    keys: pa.ChunkedArray,
+    count: int,
+    keys: Callable[[], pa.ChunkedArray],
     added: Callable[[], pa.ChunkedArray],
 ) -> BloomFilter | None:
     """The filter of a rewritten file.
 
-    stored: the footer of the file that it replaces.  keys: all keys of the new file; added:
-    returns those that the replaced file does not have.  The stored filter continues if it has a
-    suitable size; keys that were deleted stay in it, as false positives.
+    stored: the footer of the file that it replaces.  count, keys: the number of keys of the new
+    file, and all of them; added: those that the replaced file does not have.  The stored filter
+    continues if it has a suitable size; keys that were deleted stay in it, as false positives.
     """
-    fresh = new_filter(options, len(keys))
+    fresh = new_filter(options, count)
     if fresh is None:
         return None
-    if len(keys) > _REBUILD_ROWS and _is_suitable(stored.bloom_text, fresh.bit_count):
+    if count > _REBUILD_ROWS and _is_suitable(stored.bloom_text, fresh.bit_count):
         found = stored.bloom
         assert found is not None
         found.add(added())
         return found
-    fresh.add(keys)
+    fresh.add(keys())
     return fresh
 
 
