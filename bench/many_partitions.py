@@ -10,9 +10,9 @@ back must equal those of the input.  At the end: bytes that an upsert of two row
 partitions writes.
 
 pyarrow: the limit of what a table could cost: the same rows in one file for each partition, without
-a table; an upsert reads and writes all of them.  Tables of earlier turns are deleted at the end:
-ext4 avoids inodes that were deleted in the last seconds, which made files of the next turn cost up
-to 0.3 ms more each.
+a table; an upsert reads and writes all of them.  Tables of earlier turns are deleted at the end.
+Files deleted on the same ext4 disk within the last minutes make new ones dearer: bench after some
+minutes without deletes.
 """
 
 from __future__ import annotations
