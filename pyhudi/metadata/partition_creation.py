@@ -14,7 +14,7 @@ from typing import Final
 
 from pyhudi.filenames import parse_data_file
 from pyhudi.layouts.table_layout import MetadataInstants
-from pyhudi.metadata.visible_instants import is_creation, is_own
+from pyhudi.metadata.visible_instants import FIRST_INIT, is_creation, is_own
 from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
 from pyhudi.timeline.archive import HISTORY
 from pyhudi.timeline.commit_metadata import WriteStat
@@ -24,6 +24,7 @@ from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.timeline import Timeline
 
 _LAST: Final = InstantTime(f"{BEFORE_ALL_INSTANTS}999")
+_FIRST_OF_LAYOUT_1: Final = InstantTime(f"{BEFORE_ALL_INSTANTS}{FIRST_INIT:03d}")
 _BY_COMPLETION: Final = attrgetter("completion")
 
 
@@ -33,12 +34,13 @@ def table_creation(commits: Iterable[Instant]) -> InstantTime:
     of a service may be less, where completion times are not recorded.
 
     A downgrade by Apache Hudi to layout 1 keeps the instants of layout 2, which state no time, and
-    drops when they completed: then the first commit that follows is the bound."""
+    drops when they completed: then the first commit that follows is the bound.  An instant of
+    layout 1 before all others states that no commit preceded it."""
     written = [each for each in commits if is_creation(each.time) or not is_own(each.time)]
     first = min(written, key=_BY_COMPLETION, default=None)
     if first is None or not is_creation(first.time):
         return BEFORE_ALL_INSTANTS
-    if first.completion.startswith(BEFORE_ALL_INSTANTS):
+    if first.completion.startswith(BEFORE_ALL_INSTANTS) and first.time < _FIRST_OF_LAYOUT_1:
         follow = [each.completion for each in written if not is_creation(each.time)]
         return min(follow, default=first.completion)
     return first.completion

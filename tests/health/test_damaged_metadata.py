@@ -8,15 +8,21 @@ import pytest
 
 from pyhudi.errors import IndexNotReadyError
 from pyhudi.metadata.bootstrap import LISTED
+from pyhudi.operations.create import create
+from pyhudi.options import parse_options
 from pyhudi.storage.memory import MemoryFileSystem
 from pyhudi.table.properties import TableType, load_config, store_config
 from pyhudi.timeline import clock
+from pyhudi.write.table_creation import NewTable
 from tests.health.metadata_damage import (
     DEFINITIONS,
     METADATA,
+    OPTIONS,
+    SCHEMA,
     TABLES,
     Totals,
     batch,
+    check_rows,
     names_in,
     opened,
     rows,
@@ -84,6 +90,24 @@ def test_a_later_partition_does_not_hide_a_lost_commit_of_the_metadata_table(ver
     _lose_last_commit(fs)
     with pytest.raises(IndexNotReadyError, match="lacks a commit"):
         opened(fs).upsert(batch(rows(range(3), 5000)))
+
+
+@pytest.mark.parametrize("lost", [slice(0, 1), slice(None)])
+def test_a_later_rollback_or_commit_does_not_hide_the_first_lost_commits(lost: slice) -> None:
+    """Layout 1, whose metadata table was created before all commits; the refused write leaves a
+    rollback there."""
+    fs = MemoryFileSystem(root="lost-first")
+    settings = parse_options({**OPTIONS, "hoodie.write.table.version": "6"})
+    create(fs, NewTable(SCHEMA, "t", TableType.COPY_ON_WRITE, ("id",), ("part",), (), settings))
+    content = rows(range(6), 100)
+    for key, row in content.items():
+        opened(fs).insert(batch({key: row}))
+    times = [each.time for each in opened(fs).timeline.commits][lost]
+    fs.delete([f"{METADATA}.hoodie/{time}.deltacommit" for time in times])
+    check_rows(fs, content, "after the damage")
+    with pytest.raises(IndexNotReadyError, match="lacks a commit"):
+        opened(fs).upsert(batch(rows(range(3), 5000)))
+    check_rows(fs, content, "after the refused write")
 
 
 def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> None:
