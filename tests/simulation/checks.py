@@ -52,6 +52,7 @@ class Op:
     instant: of an acknowledged write.  refused: an error that says that nothing was written.
     Neither: the outcome is unknown.  kind: one of those of `events.apply`.  parts: whose rows it
     removes.  source: how many events of a source it had consumed before and after, of an ingest.
+    since: of a write by a predicate, the number of the state when it began.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Op:
     keys: tuple[str, ...]
     parts: tuple[str, ...] = ()
     source: tuple[int, int] | None = None
+    since: int | None = None
     instant: str | None = None
     refused: str = ""
 
@@ -143,11 +145,25 @@ class Observer:
             raise BrokenError(f"{name} was refused ({op.refused}) and is there: {instant}")
         if any(isinstance(e, Write) and e.op == name for e in surviving(self.events)):
             raise BrokenError(f"{name} is there twice: {instant}")
-        write = Write(str(instant.time), name, op.kind, op.keys, op.parts, moment)
+        unseen = self._unseen(table, op)
+        keys = tuple(key for key in op.keys if key not in unseen)
+        write = Write(str(instant.time), name, op.kind, keys, op.parts, moment)
         self.events.append(write)
         rows, _ = apply(write, self.states[-1], PARTS, is_ordered=self.is_ordered)
         self.states.append(rows)
         return True
+
+    def _unseen(self, table: Table, op: Op) -> set[str]:
+        """Keys that were inserted while a write looked for the rows of its predicate, and that it
+        did not find: its isolation is that of a snapshot."""
+        if op.since is None:
+            return set()
+        now, states = self.states[-1], self.states[op.since :]
+        fresh = {key for key in op.keys if key in now and any(key not in rows for rows in states)}
+        if not fresh:
+            return set()
+        found = {row["id"]: row["op"] for row in table.scan(["id", "op"]).to_arrow().to_pylist()}
+        return {key for key in fresh if found.get(key) == now[key]}
 
     def _undoes(self, log: Any, timeline: Any) -> bool:
         mine = {write.instant for write in surviving(self.events)}
