@@ -45,7 +45,7 @@ from pyhudi.metadata.payloads import (
     RECORD_INDEX,
     MetadataPartition,
 )
-from pyhudi.metadata.reader import missing_metadata, open_metadata
+from pyhudi.metadata.reader import missing_metadata, open_metadata, outdated_metadata
 from pyhudi.metadata.record_index.by_partition import PartitionedRecordIndex, check_by_partition
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.metadata.record_index.lookup import RecordIndex
@@ -300,6 +300,8 @@ def _index(state: TableState, request: WriteRequest, staging: Staging) -> WriteI
     metadata = state.metadata or open_metadata(state.fs, state.config, state.log, state.timeline)
     records = None
     if metadata is not None and (choice.kind.is_record_index or metadata.maintained_index()):
+        if not metadata.is_up_to_date:  # a delete that finds no key would change nothing
+            raise outdated_metadata(state.fs)
         records = metadata.locations(method=request.options.read.lookup)
     if choice.kind.is_record_index and records is None:
         raise missing_metadata(state.fs)

@@ -110,6 +110,20 @@ def test_a_later_rollback_or_commit_does_not_hide_the_first_lost_commits(lost: s
     check_rows(fs, content, "after the refused write")
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_delete_does_not_search_the_index_of_a_metadata_table_that_lacks_commits(
+    version: int,
+) -> None:
+    table = sound(version, TableType.MERGE_ON_READ)
+    fs, earlier = table.fs, table.earlier[1]
+    for name in names_in(fs, METADATA):
+        fs.delete([name])
+    for name in names_in(earlier, METADATA):
+        fs.replace(name, earlier.read(name))
+    with pytest.raises(IndexNotReadyError, match="lacks a commit"):
+        opened(fs).delete(keys=["k20"])
+
+
 def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> None:
     fs = sound(8, TableType.MERGE_ON_READ).fs
     fs.replace(DEFINITIONS, b"{}")
