@@ -130,10 +130,13 @@ def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
     assert sorted(found["extra"].to_pylist(), key=str) == [1, 2, 3, None, None, None]
 
 
-def test_fields_of_a_struct_that_a_file_lacks_are_null(tmp_path: Path) -> None:
+def test_fields_of_a_struct_that_a_file_lacks_are_null_by_option(tmp_path: Path) -> None:
     narrow, wide = (pa.struct([(name, pa.int64()) for name in names]) for names in ("a", "ab"))
     schema = SCHEMA.append(pa.field("at", wide))
-    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id", ordering="ts")
+    nulls = {"hoodie.write.set.null.for.missing.columns": "true"}
+    table = pyhudi.create_table(
+        tmp_path / "t", schema, record_key="id", ordering="ts", options=nulls
+    )
     first = rows(0, 1).append_column("at", pa.array([{"a": 1}], narrow))
     second = rows(1, 1).append_column("at", pa.array([{"a": 2, "b": 3}], wide))
     put(tmp_path / "in", "a.parquet", first, 1)
