@@ -392,20 +392,24 @@ def replaced_groups_of(
 def record_bytes(state: TableState, options: WriteOptions, parts: Sequence[BatchChunk]) -> int:
     """Estimated bytes per row in a base file.
 
-    The average of the newest of the last few commits that wrote enough data, or files so large,
-    that footers and filters do not matter; else the option's value, or the average of a sample of
-    the batch.
+    The average of the newest of the last few commits that wrote enough data for footers and
+    filters not to matter, as the options say; else the option's value; else the average of the
+    newest that wrote large files, or of a sample of the batch.
     """
     sizing = options.sizing
-    enough = sizing.estimate_threshold * sizing.small_file_bytes
+    of_large_files: int | None = None
     for instant in state.timeline.commits.instants[: -_COMMITS_MAX - 1 : -1]:
         stats = [s for s in state.log.commit(instant).stats if s.log_version is None]
         rows = sum(s.write_count for s in stats)
         size = sum(s.size_bytes for s in stats)
-        if rows and size > min(enough, _FILE_BYTES * len(stats)):
+        if rows and size > sizing.estimate_threshold * sizing.small_file_bytes:
             return -(-size // rows)
+        if rows and of_large_files is None and size > _FILE_BYTES * len(stats):
+            of_large_files = -(-size // rows)
     if sizing.record_bytes is not None:
         return sizing.record_bytes
+    if of_large_files is not None:
+        return of_large_files
     sample = next((p for p in parts if p.row_count), None)
     if sample is None:
         return _ROW_BYTES

@@ -122,6 +122,8 @@ def test_the_size_of_a_record_is_learned_from_a_commit_of_large_files() -> None:
     assert report.bytes_written > 4 << 20
     state = load_state(fs_of(table), table._options.read)
     assert record_bytes(state, table._options.write, []) == -(-report.bytes_written // 2000)
+    stated = parse_options({"hoodie.copyonwrite.record.size.estimate": "77"})
+    assert record_bytes(state, stated.write, []) == 77
 
 
 def test_without_such_a_commit_or_rows_the_stated_guess_counts() -> None:
