@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from threading import TIMEOUT_MAX
@@ -165,14 +165,17 @@ class TableServices:
         """The numbers of planned compactions and clusterings that are not completed."""
         return count_pending(self._fs)
 
-    def run(self, *, dry_run: bool = False) -> ServicesReport:
+    def run(
+        self, *, dry_run: bool = False, stop: Callable[[], bool] | None = None
+    ) -> ServicesReport:
         """Run the services that are due: rollback of failed writes, partition TTL, compaction, log
         compaction, clustering, cleaning, archival, removal of leftover files.
 
         The report states for each service what it did or why it was skipped.  An error in one
-        service does not prevent the others from running.  dry_run: report only.
+        service does not prevent the others from running.  dry_run: report only.  stop: called
+        before each service; True ends the run, and the report has the services before it.
         """
-        return run_due(self._fs, self._options, self._engine, dry_run=dry_run)
+        return run_due(self._fs, self._options, self._engine, dry_run=dry_run, stop=stop)
 
     def start(self, *, every_seconds: float = 30.0) -> BackgroundServices:
         """Call `run` periodically in a thread, concurrent with other work of this process:

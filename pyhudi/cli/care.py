@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import click
 
-from pyhudi.cli.command import Answer, Call, ExitCode, command
+from pyhudi.cli.command import Answer, Call, ExitCode, command, stopping
 from pyhudi.cli.output import json_text, show
 from pyhudi.cli.values import seconds
 from pyhudi.health.doctor import examine
@@ -69,20 +68,26 @@ def services() -> None:
 
 
 @command("run", services, example="services run trips --every 60", changes=True, prints_rows=True)
-@click.option("--every", type=seconds, help="Repeat every so many seconds, until stopped.")
+@click.option(
+    "--every", type=seconds, help="Repeat every so many seconds, until SIGTERM or SIGINT."
+)
 def services_run(call: Call, every: float | None) -> Any:
     """Run the services that are due; report what ran and why others were skipped: rollback,
     partition TTL, compaction, log compaction, clustering, cleaning, archival, leftover files.
 
-    With --every, --json prints one document per line and run.
+    With --every, --json prints one document per line and run, and SIGTERM and SIGINT end the
+    command after the service in flight.
     """
-    while True:
+    if every is None:
         report = call.table.services.run(dry_run=call.dry_run)
-        if every is None:
-            code = ExitCode.FAILURE if report.errors else ExitCode.SUCCESS
-            return Answer(report, text=str(report), code=code)
-        click.echo(json_text(report.to_dict()) if call.as_json else str(report))
-        time.sleep(every)
+        code = ExitCode.FAILURE if report.errors else ExitCode.SUCCESS
+        return Answer(report, text=str(report), code=code)
+    with stopping() as stop:
+        while not stop.is_set():
+            report = call.table.services.run(dry_run=call.dry_run, stop=stop.is_set)
+            click.echo(json_text(report.to_dict()) if call.as_json else str(report))
+            stop.wait(every)
+    return None
 
 
 @click.group()

@@ -7,8 +7,11 @@ reports; with `--json` that is printed as one JSON document, otherwise as a tabl
 from __future__ import annotations
 
 import dataclasses
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from functools import cached_property
@@ -281,3 +284,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set, where this is the main thread."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(each, lambda *_: stop.set()) for each in signals]
+    try:
+        yield stop
+    finally:
+        for each, handler in zip(signals, before, strict=True):
+            signal.signal(each, handler)

@@ -338,14 +338,22 @@ class ServicesReport:
 
 
 def run_due(
-    fs: FileSystem, options: Options, engine: Engine, *, dry_run: bool = False
+    fs: FileSystem,
+    options: Options,
+    engine: Engine,
+    *,
+    dry_run: bool = False,
+    stop: Callable[[], bool] | None = None,
 ) -> ServicesReport:
     """Run the services that are due, one after the other; each reads the then current table.
 
+    stop: called before each service; True ends the run.
     Raises errors of opening the table; errors of a service are in the report.
     """
     done = []
     for check in (_rollback, *(service.check for service in _SERVICES), _leftovers):
+        if stop is not None and stop():
+            break
         service, act = check(load_state(fs, options.read), options, engine)
         done.append(service if dry_run or not service.is_due else _ran(service, act))
     return ServicesReport(tuple(done), dry_run)

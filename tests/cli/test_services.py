@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +126,15 @@ def test_a_clean_deletes_what_its_options_allow(tmp_path: Path) -> None:
 def test_an_unknown_option_is_an_error_of_usage(tmp_path: Path) -> None:
     done = run("clean", "run", a_table(tmp_path / "t"), "--option", "hoodie.cleen=1")
     assert done.returncode == 2 and "hoodie.cleen" in done.stderr
+
+
+def test_repeated_runs_end_with_success_at_sigterm(tmp_path: Path) -> None:
+    command = ("services", "run", a_table(tmp_path / "t"), "--every", "3600", "--json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pyhudi", *map(str, command)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["services"][-1]["name"] == "leftovers"
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (0, "")

@@ -33,6 +33,17 @@ def test_nothing_is_due_twice_and_rows_stay() -> None:
     assert index_of(fs) == set(want)
 
 
+def test_a_run_that_is_stopped_completes_the_service_in_flight_only() -> None:
+    fs = copy_of(table(TableType.MERGE_ON_READ))
+    died(fs)
+    answers = iter([False, True])
+    report = opened(fs).services.run(stop=lambda: next(answers))
+    assert [(s.name, bool(s.did)) for s in report.services] == [("rollback", True)]
+    again = opened(fs).services.run(dry_run=True)
+    due = {s.name for s in again.services if s.is_due}
+    assert "rollback" not in due and "compaction" in due
+
+
 def test_a_thread_compacts_concurrently_with_a_writer(tmp_path: Path) -> None:
     options = {"hoodie.compact.inline.max.delta.commits": "2"}
     made = pyhudi.create_table(

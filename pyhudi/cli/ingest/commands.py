@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from pyhudi.cli.command import Answer, Call, ExitCode, Target, command
+from pyhudi.cli.command import Answer, Call, ExitCode, Target, command, stopping
 from pyhudi.cli.ingest.display import print_line, reported_as
 from pyhudi.cli.ingest.flags import StreamerCommand, settings_of, stream_flags
 from pyhudi.cli.values import COUNT, Settings, limit_option, name_of, seconds, setting
@@ -145,22 +143,6 @@ def watched(stack: ExitStack, file: str | None, http: str | None) -> Iterator[St
         yield health_file(file)
     if http is not None:
         yield stack.enter_context(HealthServer(*address_of(http))).receive
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set, where this is the main thread."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(each, lambda *_: stop.set()) for each in signals]
-    try:
-        yield stop
-    finally:
-        for each, handler in zip(signals, before, strict=True):
-            signal.signal(each, handler)
 
 
 @command("tables", ingest, target=Target.NOTHING, example="ingest tables lake.toml --http 8080")
