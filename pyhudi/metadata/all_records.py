@@ -38,7 +38,7 @@ def all_records(metadata: MetadataTable) -> pa.Table:
     for kind in kinds:
         merged = merged_files if kind == FILES else merged_newest
         for number, file_slice in metadata.numbered_slices(kind):
-            mapped = MapSlice.of(file_slice, number, metadata.valid)
+            mapped = MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
             keys, values = merged(metadata.log.fs, mapped, schema.stored)
             rows = stored.decode_column(values, fields=names, path=kind.path)
             found = [rows.field(each.name).view(each.type) for each in columns]

@@ -218,7 +218,7 @@ def _schedule_and_compact(table: MetadataTable, newest: InstantTime, engine: Eng
 
 def _has_entries(table: MetadataTable, file_slice: FileSlice, number: int) -> bool:
     """Whether the slice's logs contain committed entries."""
-    logs_only = replace(MapSlice.of(file_slice, number, table.valid), base=None)
+    logs_only = replace(MapSlice.of(file_slice, number, table.valid_in(file_slice)), base=None)
     return bool(file_slice.logs) and bool(layers(table.log.fs, logs_only))
 
 
@@ -287,7 +287,8 @@ def _rewrites(
                 file_id=file_slice.file_id,
                 hint="run it with Apache Hudi, or rebuild the metadata table",
             )
-        mapped = MapSlice.of(whole_slice(view, file_slice), number, table.valid)
+        whole = whole_slice(view, file_slice)
+        mapped = MapSlice.of(whole, number, table.valid_in(whole))
         schema = _schema_of(table, file_slice.partition)
         yield Rewrite(table.log.fs, mapped, file_slice.file_id, file_slice.instant, at, schema)
 

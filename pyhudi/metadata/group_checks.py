@@ -6,7 +6,11 @@ from collections.abc import Iterable
 
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
+from pyhudi.layouts.table_layout import TableLayout
+from pyhudi.metadata.hfile_slices import only_marks
 from pyhudi.metadata.payloads import MetadataPartition
+from pyhudi.metadata.visible_instants import is_creation
+from pyhudi.records import is_before_all
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
@@ -29,6 +33,26 @@ def in_group_order(
             hint="rebuild the metadata table",
         )
     return tuple(by_number[number] for number in range(count))
+
+
+def check_bases(file_slices: Iterable[FileSlice], layout: TableLayout) -> None:
+    """Raise CorruptFileError if a slice lacks its base file.
+
+    A group is created with an empty log: a slice without that log and without a base file follows
+    a compaction."""
+    for file_slice in file_slices:
+        time = file_slice.instant
+        is_first = any(map(only_marks, file_slice.logs)) or (
+            layout.logs_name_slices and (is_before_all(time) or is_creation(time))
+        )
+        if file_slice.base is None and not is_first:
+            raise CorruptFileError(
+                "a base file of the metadata table is missing",
+                path=join(METADATA_TABLE, file_slice.partition),
+                group=file_slice.file_id,
+                instant=time,
+                hint="run table.metadata.rebuild() or pyhudi repair",
+            )
 
 
 def check_whole(

@@ -70,11 +70,11 @@ class MapSlice:
             return StoredFile(file.path, file.size_bytes)
 
         base = stored(file_slice.base) if file_slice.base else None
-        logs = tuple(stored(file) for file in file_slice.logs if not _only_marks(file))
+        logs = tuple(stored(file) for file in file_slice.logs if not only_marks(file))
         return cls(file_slice.partition, number, base, logs, valid)
 
 
-def _only_marks(file: DataFile) -> bool:
+def only_marks(file: DataFile) -> bool:
     """Whether a log contains only the empty block that creates its file group.  Decided by its
     size, without reading it."""
     return file.size_bytes == len(empty_delete_block(file.name.instant))

@@ -23,6 +23,7 @@ from pyhudi.errors import (
     SnapshotExpiredError,
 )
 from pyhudi.filenames import METADATA_TABLE, PROPERTIES, join
+from pyhudi.layouts.table_layout import MetadataInstants
 from pyhudi.metadata.elastic.reader import elastic_index
 from pyhudi.metadata.elastic.state import IndexState
 from pyhudi.metadata.elastic.store import (
@@ -33,7 +34,7 @@ from pyhudi.metadata.elastic.store import (
     next_sequence,
     publish_state,
 )
-from pyhudi.metadata.group_checks import check_whole, in_group_order
+from pyhudi.metadata.group_checks import check_bases, check_whole, in_group_order
 from pyhudi.metadata.hfile_slices import DeleteLayer, MapSlice, layers
 from pyhudi.metadata.partition_creation import (
     PartitionCreations,
@@ -57,15 +58,16 @@ from pyhudi.metadata.record_index.by_partition import (
     slices_by_partition,
 )
 from pyhudi.metadata.record_index.lookup import IndexBucket, RecordIndex
-from pyhudi.metadata.visible_instants import is_creation, valid_instants
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime
+from pyhudi.metadata.visible_instants import is_creation, is_own, valid_instants
+from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, is_before_all
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.listing import StoreListing
-from pyhudi.table.properties import TableConfig
+from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.table.timeline_facts import load_view
 from pyhudi.table.version_record import index_not_ready
+from pyhudi.timeline.archive import Archive
 from pyhudi.timeline.clock import zone_of
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import WRITES, Action, Instant
@@ -195,8 +197,37 @@ class MetadataTable:
 
     @cached_property
     def valid(self) -> frozenset[str]:
-        """Instants whose log blocks are committed."""
+        """Instants whose log blocks are committed, of those on the timelines."""
         return valid_instants(self.data, self.log, self.timeline)
+
+    @cached_property
+    def archived(self) -> frozenset[str]:
+        """Archived instants whose log blocks are committed: those of slices that were compacted
+        since.  Cost: the archives of both tables."""
+        config = self.config
+        own = self._archive.commit_instants
+        if config.layout.metadata_instants is MetadataInstants.FRESH:
+            return frozenset(each.time for each in own)
+        data = Archive(self.data_fs, layout=config.layout, folder=config.archive_folder)
+        found = {each.time for each in own if is_own(each.time)}
+        return frozenset(found.union(each.time for each in data.commit_instants))
+
+    @cached_property
+    def _archive(self) -> Archive:
+        folder = load_config(self.log.fs).archive_folder
+        return Archive(self.log.fs, layout=self.config.layout, folder=folder)
+
+    def valid_in(self, file_slice: FileSlice) -> frozenset[str]:
+        """Instants whose blocks in a slice are committed.  Logs of archived commits belong to older
+        slices; they are in the newest one if it had no entries to compact, or lost its base."""
+        first = self.timeline.commits.first
+        if first is None or self.log.layout.logs_name_slices:
+            return self.valid
+        has_older = any(
+            log.name.instant < first.time and not is_before_all(log.name.instant)
+            for log in file_slice.logs
+        )
+        return self.valid | self.archived if has_older else self.valid
 
     def slices(
         self, partition: MetadataPartition, *, limit: InstantTime | None = None
@@ -235,8 +266,10 @@ class MetadataTable:
             StoreListing(self.log.fs),
             partitions=[partition.path],
             limit=limit,
+            archive=None if limit is None else self._archive,
         )
         found = tuple(view.latest_slices())
+        check_bases(found, self.log.layout)
         if limit is None and not isinstance(self.log.fs, ObjectStoreFileSystem):
             # object stores do not truncate files, so only others are checked
             self._check_whole(found, partition)
@@ -278,7 +311,7 @@ class MetadataTable:
     def listing(self) -> MetadataListing:
         """Partitions and files of the data table, without folder listings."""
         file_slices = tuple(
-            MapSlice.of(file_slice, number, self.valid)
+            MapSlice.of(file_slice, number, self.valid_in(file_slice))
             for number, file_slice in enumerate(self.slices(FILES))
         )
         return MetadataListing(self.log.fs, file_slices)
@@ -308,7 +341,7 @@ class MetadataTable:
             raise _expired(self.data_fs, time) from error
         if self._was_created_after(slices, time):
             raise _expired(self.data_fs, time)
-        valid = frozenset(each for each in self.valid if each <= limit)
+        valid = frozenset(each for each in self.valid | self.archived if each <= limit)
         buckets = tuple(
             IndexBucket(MapSlice.of(file_slice, number, valid), now.buckets[0].zone)
             for number, file_slice in enumerate(slices)
@@ -355,7 +388,7 @@ class MetadataTable:
     def _index_of(self, slices: Iterable[FileSlice], method: str) -> RecordIndex:
         zone = zone_of(self.config.timezone)
         buckets = tuple(
-            IndexBucket(MapSlice.of(file_slice, number, self.valid), zone, method)
+            IndexBucket(MapSlice.of(file_slice, number, self.valid_in(file_slice)), zone, method)
             for number, file_slice in enumerate(slices)
         )
         return RecordIndex(self.data_fs, buckets)

@@ -90,7 +90,7 @@ def _stored(state: TableState, index: SecondaryIndex) -> Iterator[pa.Array]:
     metadata = state.metadata
     assert metadata is not None
     for number, file_slice in enumerate(metadata.slices(index.partition)):
-        group = MapSlice.of(file_slice, number, metadata.valid)
+        group = MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
         yield live_keys(metadata.log.fs, group, [""]).cast(pa.string())
 
 

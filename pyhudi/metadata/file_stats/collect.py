@@ -113,7 +113,9 @@ def entries_of(
             continue
         remaining = keys.take(pa.array(at))
         live: list[tuple[pa.StructArray, Any]] = []
-        for layer in layers(metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid)):
+        for layer in layers(
+            metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
+        ):
             if isinstance(layer, DeleteLayer):
                 ended = layer.table.contains(remaining)
                 live = [(entries, valid & ~ended) for entries, valid in live]
@@ -193,7 +195,8 @@ def bloom_filter_slices(
     """The slices of a partition of bloom filters, for `read_filters`; picklable."""
     file_slices = metadata.slices(partition)
     return tuple(
-        MapSlice.of(file_slice, n, metadata.valid) for n, file_slice in enumerate(file_slices)
+        MapSlice.of(file_slice, n, metadata.valid_in(file_slice))
+        for n, file_slice in enumerate(file_slices)
     )
 
 

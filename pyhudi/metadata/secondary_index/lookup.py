@@ -47,7 +47,7 @@ def record_keys_of(metadata: MetadataTable, index: SecondaryIndex, values: pa.Ar
     found = [pa.array([], pa.string())]
     for number, (file_slice, mine) in enumerate(zip(file_slices, requested, strict=True)):
         if len(mine):
-            group = MapSlice.of(file_slice, number, metadata.valid)
+            group = MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
             keys = live_keys(metadata.log.fs, group, mine.to_pylist())
             found.append(split_keys(keys, path=index.name)[1])
     return pc.unique(pa.concat_arrays(found))
