@@ -66,15 +66,18 @@ def check_whole(
     written: files with the commits that wrote them.  A log belongs to the slice during which its
     commit completed, where completion times are recorded."""
     slices = {file_slice.file_id: file_slice for file_slice in file_slices}
+    # of a group without a slice, files that are older than all slices: the partition was dropped
+    oldest = min((file_slice.instant for file_slice in slices.values()), default=None)
     for commit, stat in written:
         name = parse_data_file(stat.file_name)
-        file_slice = slices.get(stat.file_id) if stat.partition == partition.path else None
-        if file_slice is None or name is None:
+        if stat.partition != partition.path or name is None or oldest is None:
             continue
+        file_slice = slices.get(stat.file_id)
         done = commit.completed_at if isinstance(name, LogFileName) else None
-        if (done or name.instant) < file_slice.instant:
+        if (done or name.instant) < (file_slice.instant if file_slice else oldest):
             continue
-        sizes = {file.path: file.size_bytes for file in file_slice.files}
+        files = file_slice.files if file_slice else ()
+        sizes = {file.path: file.size_bytes for file in files}
         if sizes.get(stat.path, -1) < stat.size_bytes:
             raise CorruptFileError(
                 "a file of the metadata table is missing or truncated",

@@ -59,7 +59,7 @@ from pyhudi.metadata.record_index.by_partition import (
 )
 from pyhudi.metadata.record_index.lookup import IndexBucket, RecordIndex
 from pyhudi.metadata.visible_instants import is_creation, is_own, valid_instants
-from pyhudi.records import BEFORE_ALL_INSTANTS, InstantTime, is_before_all
+from pyhudi.records import InstantTime, is_before_all
 from pyhudi.storage.filesystem import FileInfo, FileSystem
 from pyhudi.storage.object_store import ObjectStoreFileSystem
 from pyhudi.table.file_group_view import FileSlice
@@ -296,17 +296,10 @@ class MetadataTable:
 
     @cached_property
     def _written(self) -> tuple[tuple[Instant, WriteStat], ...]:
-        """Commits and write stats that the last compaction did not include, and its own.  Cost:
-        one small read per commit."""
+        """Commits on the timeline and their write stats: a compaction does not rewrite groups
+        without logs.  Cost: one small read per commit that this process has not read."""
         commits = self.timeline.commits
-        last = commits.where({Action.COMMIT}).last
-        since = last.time if last else BEFORE_ALL_INSTANTS
-        return tuple(
-            (each, stat)
-            for each in commits
-            if each.completion >= since
-            for stat in self.log.commit(each).stats
-        )
+        return tuple((each, stat) for each in commits for stat in self.log.commit(each).stats)
 
     def listing(self) -> MetadataListing:
         """Partitions and files of the data table, without folder listings."""

@@ -45,6 +45,7 @@ from pyhudi.metadata.record_index.by_partition import (
     by_partition_error,
     check_no_secondary,
     is_partitioned_record_index,
+    stored_group_counts,
 )
 from pyhudi.metadata.record_index.hash_functions import KeyHash
 from pyhudi.operations.table_services import alone
@@ -227,11 +228,14 @@ def _rebuild_by_partition(
 
 
 def _group_counts(state: TableState) -> dict[str, int]:
-    """The number of buckets of each partition in the existing index; empty if it cannot be read."""
+    """The number of buckets of each partition in the existing index; by the names of its files if
+    it cannot be read."""
     try:
         index = state.locations
-    except (IndexNotReadyError, CorruptFileError):
+    except IndexNotReadyError:
         return {}
+    except CorruptFileError:
+        return stored_group_counts(state.fs)
     if isinstance(index, PartitionedRecordIndex):
         return index.group_counts
     return {"": index.bucket_count}

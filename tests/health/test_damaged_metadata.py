@@ -22,7 +22,9 @@ from tests.health.metadata_damage import (
     TABLES,
     Totals,
     batch,
+    change,
     check_rows,
+    copied,
     names_in,
     opened,
     rows,
@@ -122,6 +124,18 @@ def test_a_delete_does_not_search_the_index_of_a_metadata_table_that_lacks_commi
         fs.replace(name, earlier.read(name))
     with pytest.raises(IndexNotReadyError, match="lacks a commit"):
         opened(fs).delete(keys=["k20"])
+
+
+@pytest.mark.parametrize(("version", "kind"), [TABLES[0], TABLES[3], TABLES[5]])
+def test_a_delete_leaves_no_row_where_any_file_of_the_record_index_is_lost(
+    version: int, kind: TableType
+) -> None:
+    table = sound(version, kind)
+    for lost in names_in(table.fs, f"{METADATA}record_index/"):
+        fs, content = copied(table.fs), dict(table.rows)
+        fs.delete([lost])
+        change(fs, "delete", content)
+        check_rows(fs, content, f"after the delete without {lost}")
 
 
 def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> None:

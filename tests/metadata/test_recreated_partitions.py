@@ -197,3 +197,22 @@ def test_a_creation_whose_completion_a_downgrade_dropped_came_before_the_first_c
     untimed = [commit(each) for each in created]
     assert table_creation([*untimed, commit(after)]) == after
     assert table_creation(untimed) == created[0]
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_record_index_created_again_with_fewer_groups_is_whole(
+    tmp_path: Path, version: int
+) -> None:
+    """Commits on the timeline name groups that the earlier index alone had."""
+    groups = "hoodie.metadata.record.index.{}.filegroup.count"
+    options = {**OPTIONS, "hoodie.metadata.compact.max.delta.commits": "2"}
+    for count in (4, 2, 1):
+        options |= {groups.format("min"): str(count), groups.format("max"): str(count)}
+        if count == 4:
+            pyhudi.create_table(tmp_path, SCHEMA, record_key="id", version=version, options=options)
+        else:
+            pyhudi.open_table(tmp_path, options=options).index.drop("record_index")
+            pyhudi.open_table(tmp_path, options=options).index.create("record")
+        for n in range(4):
+            pyhudi.open_table(tmp_path, options=options).upsert(rows(n))
+            assert pyhudi.open_table(tmp_path, options=options).metadata.verify().is_healthy
