@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from pyhudi.errors import CorruptFileError
 from pyhudi.filenames import METADATA_TABLE, LogFileName, join, parse_data_file
 from pyhudi.layouts.table_layout import TableLayout
-from pyhudi.metadata.hfile_slices import only_marks
+from pyhudi.metadata.hfile_slices import StoredFile, only_marks, open_log
 from pyhudi.metadata.payloads import MetadataPartition
 from pyhudi.metadata.visible_instants import is_creation
 from pyhudi.records import is_before_all
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.timeline.commit_metadata import WriteStat
 from pyhudi.timeline.instant import Instant
+from pyhudi.timeline.instant_files import TimelineLog
 
 
 def in_group_order(
@@ -59,12 +60,14 @@ def check_whole(
     file_slices: Iterable[FileSlice],
     written: Iterable[tuple[Instant, WriteStat]],
     partition: MetadataPartition,
+    log: TimelineLog,
 ) -> None:
-    """Raise CorruptFileError if a file written to a slice is missing or truncated: with an index
-    that lost keys, the next write would insert them a second time.
+    """Raise CorruptFileError if a file written to a slice is missing, truncated or another: with an
+    index that lost keys, the next write would insert them a second time.
 
     written: files with the commits that wrote them.  A log belongs to the slice during which its
-    commit completed, where completion times are recorded."""
+    commit completed, where completion times are recorded.  log: of the metadata table.  Cost: the
+    blocks of logs that are longer, as a write was appended that did not complete."""
     slices = {file_slice.file_id: file_slice for file_slice in file_slices}
     # of a group without a slice, files that are older than all slices: the partition was dropped
     oldest = min((file_slice.instant for file_slice in slices.values()), default=None)
@@ -77,12 +80,18 @@ def check_whole(
         if (done or name.instant) < (file_slice.instant if file_slice else oldest):
             continue
         files = file_slice.files if file_slice else ()
-        sizes = {file.path: file.size_bytes for file in files}
-        if sizes.get(stat.path, -1) < stat.size_bytes:
+        size = next((file.size_bytes for file in files if file.path == stat.path), -1)
+        if size > stat.size_bytes and isinstance(name, LogFileName):
+            blocks = open_log(log.fs, StoredFile(stat.path, size)).blocks
+            ends = (each.offset + each.size for each in blocks if each.instant == commit.time)
+            is_whole = any(end <= stat.size_bytes for end in ends)
+        else:
+            is_whole = size == stat.size_bytes
+        if not is_whole:
             raise CorruptFileError(
-                "a file of the metadata table is missing or truncated",
+                "a file of the metadata table is missing or not as its commit wrote it",
                 path=join(METADATA_TABLE, stat.path),
-                size_bytes=sizes.get(stat.path),
+                size_bytes=size if size >= 0 else None,
                 written_bytes=stat.size_bytes,
                 hint="run table.metadata.rebuild() or pyhudi repair",
             )

@@ -282,7 +282,7 @@ class MetadataTable:
         def check(archived: Iterable[Instant] = ()) -> None:
             created = PartitionCreations.of(self.timeline, times, archived)
             written = (each for each in self._written if not created.precede(each[1], each[0]))
-            check_whole(found, written, partition)
+            check_whole(found, written, partition, self.log)
 
         try:
             check()

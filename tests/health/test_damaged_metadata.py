@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timedelta, tzinfo
 
 import pytest
@@ -136,6 +137,20 @@ def test_a_delete_leaves_no_row_where_any_file_of_the_record_index_is_lost(
         fs.delete([lost])
         change(fs, "delete", content)
         check_rows(fs, content, f"after the delete without {lost}")
+
+
+@pytest.mark.parametrize(("version", "kind"), [TABLES[1], TABLES[2]])
+def test_rows_are_right_where_any_log_of_the_metadata_table_is_another(
+    version: int, kind: TableType
+) -> None:
+    table, pick = sound(version, kind), random.Random(version)
+    logs = [name for name in names_in(table.fs, METADATA) if ".log." in name]
+    for lost in (name for name in logs if "/files/" in name or "/record_index/" in name):
+        fs, content, other = copied(table.fs), dict(table.rows), pick.choice(logs)
+        fs.replace(lost, fs.read(other))
+        check_rows(fs, content, f"with {other} as {lost}")
+        change(fs, "delete", content)
+        check_rows(fs, content, f"after the delete with {other} as {lost}")
 
 
 def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> None:
