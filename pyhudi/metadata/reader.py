@@ -204,18 +204,21 @@ class MetadataTable:
     def archived(self) -> frozenset[str]:
         """Archived instants whose log blocks are committed: those of slices that were compacted
         since.  Cost: the archives of both tables."""
-        config = self.config
         own = self._archive.commit_instants
-        if config.layout.metadata_instants is MetadataInstants.FRESH:
+        if self.config.layout.metadata_instants is MetadataInstants.FRESH:
             return frozenset(each.time for each in own)
-        data = Archive(self.data_fs, layout=config.layout, folder=config.archive_folder)
         found = {each.time for each in own if is_own(each.time)}
-        return frozenset(found.union(each.time for each in data.commit_instants))
+        return frozenset(found.union(each.time for each in self._data_archive.commit_instants))
 
     @cached_property
     def _archive(self) -> Archive:
         folder = load_config(self.log.fs).archive_folder
         return Archive(self.log.fs, layout=self.config.layout, folder=folder)
+
+    @cached_property
+    def _data_archive(self) -> Archive:
+        config = self.config
+        return Archive(self.data_fs, layout=config.layout, folder=config.archive_folder)
 
     def valid_in(self, file_slice: FileSlice) -> frozenset[str]:
         """Instants whose blocks in a slice are committed.  Logs of archived commits belong to older
@@ -346,12 +349,14 @@ class MetadataTable:
 
         In layout 1 the instants of the slices show it."""
         creations = PartitionCreations.of(
-            self.timeline, {RECORD_INDEX.path: [each.instant for each in slices]}
+            self.timeline,
+            {RECORD_INDEX.path: [each.instant for each in slices]},
+            archived_creations(self.log),
         ).by_partition.values()
         return any(
             commit.time > time and commit.completed_at < creation.completed_at
             for creation in creations
-            for commit in self.data.commits
+            for commit in (*self._data_archive.commit_instants, *self.data.commits)
             if creation.completed_at is not None and commit.completed_at is not None
         )
 

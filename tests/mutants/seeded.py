@@ -184,7 +184,8 @@ MUTANTS = (
         "        if not is_whole:\n", "        if False:\n", DOCTOR),
     _in("metadata/reader.py", "archived entries of the index are not read as of an instant",
         "for each in self.valid | self.archived if", "for each in self.valid if",
-        ("tests/index/test_as_of.py",)),
+        ("tests/properties/test_past.py::"
+         "test_every_reader_of_the_past_agrees_with_what_was_written[8]",)),
     _in("formats/log_scan.py", "rolled back entries of the index are believed",
         'by_instant.pop(placed.block.target_instant or "", None)', "pass", PLANS),
     _in("formats/log_scan.py", "entries count before their commit does",

@@ -178,14 +178,15 @@ def current_end(state: TableState) -> Position:
     return max((i.position for i in state.commits), default=BEFORE_ALL_COMMITS)
 
 
-def _between(state: TableState, since: Position, until: Position) -> pc.Expression:
-    """Entries of the commits in a range.  Commits that are not known are older than all others."""
-    commit = pc.field("commit")
-    others = [i.time for i in state.commits if not since < i.position <= until]
-    where = ~commit.isin(pa.array(others, pa.string()))
-    if state.commits and since >= state.commits[0].position:
-        where &= commit >= min(i.time for i in state.commits)
-    return where
+def _within(state: TableState, entries: pa.Table, since: Position, until: Position) -> pa.Table:
+    """Entries of the commits in a range; of a commit that no timeline knows by its instant.
+    Cost: the archive if an entry's commit is not on the timeline."""
+    found = entries.column("commit").unique().drop_null().to_pylist()
+    known = {i.time: i.position for i in state.commits}
+    if not known.keys() >= set(found):
+        known = {i.time: i.position for i in state.archive.commit_instants} | known
+    inside = [time for time in found if since < known.get(time, Position(time)) <= until]
+    return entries.filter(pc.field("commit").isin(pa.array(inside, pa.string())))
 
 
 def index_entries(
@@ -201,7 +202,7 @@ def index_entries(
     tasks = [WrittenTask(state.fs, bucket, low, high) for bucket in (*index.older, *index.buckets)]
     found = engine.run(written_between, tasks, label="index-entries")
     if has_completions:
-        found = [entries.filter(_between(state, first, end)) for entries in found]
+        found = [_within(state, entries, first, end) for entries in found]
     return pa.concat_tables([WRITTEN_SCHEMA.empty_table(), *found]).sort_by(
         [("commit", "ascending"), ("record_key", "ascending")]
     )
