@@ -190,6 +190,16 @@ def test_keys_go_to_bloom_filters_where_an_old_snapshot_is_read() -> None:
     assert scan.to_arrow()["id"].to_pylist() == ["k4"]
 
 
+def test_a_filter_with_an_empty_key_reads_all_files_that_have_bloom_filters() -> None:
+    table = spread()
+    last = table.timeline.commits.last
+    assert last is not None
+    for keys, found in (["", "k4"], ["k4"]), ([""], []):
+        scan = table.scan(["id"], pc.field("id").isin(keys), as_of=last.time)
+        assert scan.explain().skipped_by.get("bloom filters") is None
+        assert scan.to_arrow()["id"].to_pylist() == found
+
+
 def test_a_table_gets_its_facts_when_requested_later() -> None:
     name = f"memory://skip{next(names)}"
     table = pyhudi.create_table(name, SCHEMA, record_key="id")

@@ -181,6 +181,17 @@ def test_a_filter_on_the_column_itself_uses_its_bloom_filters() -> None:
         assert table.scan(where=where).to_arrow().num_rows == 1
 
 
+def test_empty_texts_are_written_and_found_with_bloom_filters() -> None:
+    table = created(9, "cow")
+    table.insert(rows(range(3), 1, parts=1))
+    table.index.create("expression", "e", expression="lower", using="bloom_filters")
+    table.insert(rows(range(12, 14), 1, parts=1))  # values "" and "+"
+    for text, found in (("", ["k00", "k12"]), ("+", ["k01", "k13"]), ("none", [])):
+        scan = table.scan(["id"], pc.utf8_lower(pc.field("e")) == text)
+        assert sorted(scan.to_arrow()["id"].to_pylist()) == found
+    assert table.metadata.verify().is_healthy
+
+
 def test_compaction_of_the_metadata_table_keeps_the_entries() -> None:
     table = indexed(created(9, "cow"), 9)
     compacting = pyhudi.open_table(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.errors import UnsupportedTableError
@@ -50,7 +51,9 @@ def index_expression(task: IndexedExpression) -> FileIndex:
         return FileIndex(stat.partition, stat.file_name, (found,), None, "")
     bloom = index.new_filter()
     for chunk in values.chunks:
-        bloom.add(chunk.drop_null().cast(pa.string()))
+        texts = chunk.drop_null().cast(pa.string())
+        # Filters of Apache Hudi cannot contain the empty text; readers look for it in every file.
+        bloom.add(texts.filter(pc.not_equal(texts, "")))
     return FileIndex(stat.partition, stat.file_name, (), bloom.to_base64(), bloom.kind)
 
 

@@ -178,10 +178,13 @@ def may_contain(
     keys: pa.Array,
     partition: MetadataPartition = BLOOM_FILTERS,
 ) -> list[bool]:
-    """Whether each file may contain one of the keys by its bloom filter; True without a filter.
+    """Whether each file may contain one of the keys by its bloom filter; True without a filter,
+    and for the empty text, which no filter contains.
 
     keys: record keys as text, or values of an expression index, whose partition is given.
     """
+    if pc.any(pc.equal(keys, "")).as_py():
+        return [True] * len(files)
     file_slices = bloom_filter_slices(metadata, partition)
     result = [True] * len(files)
     for position, bloom in read_filters(metadata.log.fs, file_slices, files):
