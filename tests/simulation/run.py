@@ -278,7 +278,7 @@ class Simulation:
                 try:
                     finish(change.after)
                 except UserError as in_use:  # what it advises must do
-                    if "delete the savepoints" in str(in_use):
+                    if "delete the savepoints" in str(in_use) or "delete_savepoint" in str(in_use):
                         for saved in table.savepoints():
                             table.delete_savepoint(str(saved.instant))
                     elif "run table.cluster()" in str(in_use):
