@@ -198,6 +198,26 @@ def test_a_table_without_partitions_has_statistics_of_files_alone(tmp_path: Path
     assert table.scan(where=pc.field("n") == 3).explain().skipped_by == {"column statistics": 1}
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_bounds_of_a_partition_end_once_its_column_is_too_wide_to_have_them(kind: str) -> None:
+    """Version 8 states bounds of decimals of at most 15 digits before the point."""
+
+    def batch(key: int, value: str, digits: int) -> pa.Table:
+        values = pa.array([Decimal(value)], pa.decimal128(digits, 2))
+        return pa.table({"id": [key], "part": ["p"], "c": values})
+
+    table = pyhudi.create_table(
+        f"memory://stats{next(names)}", batch(0, "1.50", 6).schema, record_key="id",
+        partition_by="part", table_type=kind, version=8, options=STATS,
+    )  # fmt: skip
+    table.upsert(batch(0, "1.50", 6))
+    assert partition_bounds(table, "c", "p") == (Decimal("1.50"), Decimal("1.50"))
+    table.upsert(batch(1, "12345678901234567.89", 20), schema_mode="widen")
+    assert partition_bounds(table, "c", "p") is None
+    found = table.scan(["id"], pc.field("c") > Decimal("1.50")).to_arrow()
+    assert found["id"].to_pylist() == [1]
+
+
 @pytest.mark.parametrize(("version", "kind"), LAYOUTS)
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("are_all_tight", [False, True])

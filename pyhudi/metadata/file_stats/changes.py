@@ -2,7 +2,8 @@
 
 ```
 column_stats     entries of the new files; of deleted ones at versions 8 and 9 they end
-partition_stats  entries of the partitions with new files, from the files of their newest slices
+partition_stats  entries of the partitions with new files, from the files of their newest slices;
+                 those that can have none now end
 bloom_filters    filters of the new base files; those of deleted files end
 ```
 
@@ -199,16 +200,24 @@ def _of_partitions(
     unknown = [file for file, is_known in zip(older, known, strict=True) if not is_known]
     missing = _indexed(table, [plain_stat(*file) for file in unknown], definition, engine, {})
     entries = [*found, *missing]
+    is_tight = are_newest(table, changes.time)
     keys, values = combined_entries(
-        files,
-        older,
-        stored,
-        entries,
-        columns,
-        definition.version,
-        is_tight=are_newest(table, changes.time),
+        files, older, stored, entries, columns, definition.version, is_tight=is_tight
     )
+    every = {partition_key(column, p) for column in columns for p, _ in files}
+    lost = sorted(every.difference(keys.to_pylist(), ended))
+    ended += _outdated(table, lost, is_tight=is_tight)
     return RecordChanges(*encoded(keys, values, PARTITION_RANGE), ended), missing
+
+
+def _outdated(table: MetadataTable, keys: Sequence[str], *, is_tight: bool) -> tuple[str, ...]:
+    """Those of these partitions' keys that end: the files have no bounds that can be stored, and an
+    entry of an older commit would state the bounds of its files only.  All of them while a write
+    that began before runs, as its entries cannot be seen yet."""
+    if not keys or not is_tight:
+        return tuple(keys)
+    stored = newest_entries(table, pa.array(keys, pa.string()), PARTITION_STATS)
+    return tuple(pa.array(keys).filter(stored.is_valid()).to_pylist())
 
 
 def are_newest(table: MetadataTable, time: InstantTime) -> bool:
