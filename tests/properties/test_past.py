@@ -127,7 +127,6 @@ class Past:
     def step(self, number: int) -> None:
         """One write or service; what is refused changes nothing."""
         verb = self.pick.choice(self.pick.choice([WRITES, WRITES, SERVICES]))
-        before = dict(self.rows)
         self.done.append(verb)
         try:
             if verb in WRITES:
@@ -136,7 +135,6 @@ class Past:
                 self.serve(verb)
         except PyhudiError:
             self.done[-1] += " refused"
-            self.rows = before
         commit = self.table.timeline.commits.last
         if commit is None or verb in ("restore", "rollback"):
             return
@@ -148,7 +146,7 @@ class Past:
     def write(self, verb: str, number: int) -> None:
         table, new = self.table, self.new(number)
         city = self.pick.choice(CITIES)
-        doomed: Callable[[str], bool] = lambda key: False  # noqa: E731
+        gone: set[str] = set()
         if verb == "upsert":
             table.upsert(batch(new))
         elif verb == "insert":
@@ -156,11 +154,11 @@ class Past:
             table.insert(batch(new))
         elif verb == "delete":
             table.delete(keys=list(new))
-            doomed, new = new.__contains__, {}
+            gone, new = set(new), {}
         elif verb == "delete_where":
             table.delete(where=f"note = 'x' and n < {number - 3}")
-            doomed = lambda key: self.rows[key][2] == "x" and self.rows[key][0] < number - 3  # noqa: E731
-            new = {}
+            old = {key for key, row in self.rows.items() if row[0] < number - 3}
+            gone, new = {key for key in old if self.rows[key][2] == "x"}, {}
         elif verb == "update":
             table.update({"n": number}, where=f"city = '{city}'")
             new = {k: (number, *row[1:]) for k, row in self.rows.items() if row[1] == city}
@@ -187,8 +185,8 @@ class Past:
             else:
                 new = {}
                 table.delete_partitions(city)
-            doomed = lambda key: self.rows[key][1] == city  # noqa: E731
-        self.rows = {key: row for key, row in self.rows.items() if not doomed(key)} | new
+            gone = {key for key, row in self.rows.items() if row[1] == city}
+        self.rows = {key: row for key, row in self.rows.items() if key not in gone} | new
         self.writers |= dict.fromkeys(new, number)
 
     def serve(self, verb: str) -> None:
