@@ -42,11 +42,13 @@ def check_bases(file_slices: Iterable[FileSlice], layout: TableLayout) -> None:
     A group is created with an empty log: a slice without that log and without a base file follows
     a compaction."""
     for file_slice in file_slices:
+        if file_slice.base is not None:
+            continue
         time = file_slice.instant
         is_first = any(map(only_marks, file_slice.logs)) or (
             layout.logs_name_slices and (is_before_all(time) or is_creation(time))
         )
-        if file_slice.base is None and not is_first:
+        if not is_first:
             raise CorruptFileError(
                 "a base file of the metadata table is missing",
                 path=join(METADATA_TABLE, file_slice.partition),
@@ -72,8 +74,10 @@ def check_whole(
     # of a group without a slice, files that are older than all slices: the partition was dropped
     oldest = min((file_slice.instant for file_slice in slices.values()), default=None)
     for commit, stat in written:
+        if stat.partition != partition.path or oldest is None:
+            continue
         name = parse_data_file(stat.file_name)
-        if stat.partition != partition.path or name is None or oldest is None:
+        if name is None:
             continue
         file_slice = slices.get(stat.file_id)
         done = commit.completed_at if isinstance(name, LogFileName) else None
