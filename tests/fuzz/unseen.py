@@ -18,6 +18,7 @@ _NAME: Final = "unknown names are legal, and what is missing has a default, as i
 _LINES: Final = "lines stand for themselves: one less, or two in one, is a legal file"
 _SCHEMA: Final = "another legal schema; columns that a schema lacks are null, as after an evolution"
 _ROW: Final = "another legal value of the same length; rows have no checksum"
+_VERSION_BEFORE: Final = "the version before the largest, as an interrupted publication leaves it"
 _FAILED_APPEND: Final = (
     "a block that does not frame, and whose instant cannot be read, is what a failed append left"
 )
@@ -131,7 +132,8 @@ UNSEEN: Final[Mapping[str, Mapping[str, str]]] = {
         "structure": "a value that is moved into another of the same form",
     },
     "archive: version": {
-        "number": "an earlier version, as an interrupted publication leaves it",
+        "number": _VERSION_BEFORE,
+        END: _VERSION_BEFORE,
     },
     "archive: manifest": {},
     "archive: file": {},

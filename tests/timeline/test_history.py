@@ -344,15 +344,19 @@ def test_every_archived_instant_is_listed_exactly_once(
     }
 
 
-@pytest.mark.parametrize("version", [None, b"", b"x", b"9999999999999", b"1\n", b"\xff"])
-def test_the_largest_manifest_counts_where_the_version_is_unreadable(version: bytes | None) -> None:
+@pytest.mark.parametrize(
+    "version", [None, b"", b"x", b"9999999999999", b"0", b"1", b"2\n", b"\xff"]
+)
+def test_the_largest_manifest_counts_where_no_interrupted_run_left_the_version(
+    version: bytes | None,
+) -> None:
     fs = active(*(completed(2 * n) for n in range(3)))
     for number in range(3):
         archive(fs, [completed(2 * number)], ServiceOptions())
     fs.delete([f"{HISTORY}/_version_"])
     if version is not None:
         fs.create(f"{HISTORY}/_version_", version)
-    assert load_manifest(fs, HISTORY).number == (1 if version == b"1\n" else 3)
+    assert load_manifest(fs, HISTORY).number == (2 if version == b"2\n" else 3)
 
 
 def test_a_version_whose_manifest_is_missing_is_reported() -> None:

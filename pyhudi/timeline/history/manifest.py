@@ -10,7 +10,8 @@ history/_version_                       N as decimal text, without a line end
 
 A version is published by creating its manifest and then replacing `_version_`.  A manifest above
 N was left by a run that stopped in between: nothing reads it, and the next run replaces it.  If
-`_version_` is missing or unreadable, the manifest with the largest number is the current one.
+`_version_` is missing or unreadable, or names a version that no such run leaves (two or more below
+the largest), the manifest with the largest number is the current one.
 Source: writer_v8_v9 10.1, 10.2.
 """
 
@@ -80,16 +81,17 @@ def is_history_file(name: str) -> bool:
 
 
 def load_manifest(fs: FileSystem, folder: str) -> Manifest:
-    """The current version.  Cost: two small reads.
+    """The current version.  Cost: one listing, two small reads.
 
     Raises CorruptFileError for a manifest that is missing or invalid, or that names a file
     outside the folder.
     """
-    number: int | None = None
+    number = 0
     for _ in range(_ATTEMPTS):
-        number = _stated_version(fs, folder)
-        if number is None:
-            number = max(manifest_numbers(fs, folder), default=0)
+        # Listed before `_version_` is read: then versions published since cannot be above it.
+        largest = max(manifest_numbers(fs, folder), default=0)
+        stated = _stated_version(fs, folder)
+        number = largest if stated is None or stated < largest - 1 else stated
         if number == 0:
             return Manifest()
         with suppress(FileMissingError):  # deleted, as newer versions have been published
