@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,6 @@ from pyhudi._native import latest
 from pyhudi.arrays import Longs
 from pyhudi.merge.log_fold import (
     DATA,
-    NATURAL_DELETE,
     NO_ENTRY,
     ORDERED_DELETE,
     Entries,
@@ -66,7 +65,12 @@ class MergedRows:
 
 
 def merged_rows(key: Longs, rows: pa.Table, rules: MergeRules) -> MergedRows:
-    """Merge the rows of each key in their order.  key: number of each row's key."""
+    """Merge the rows of each key in their order.  key: number of each row's key.
+
+    A delete is compared with the rows of its key, also where a committed one would not be.  Under
+    rules that merge a lesser record (`beneath`, before version 9) rows after it are not compared
+    with it, as in Apache Hudi.
+    """
     distinct, number = np.unique(key, return_inverse=True)
     order = Ranked.none(len(key))
     if rules.ordering:
@@ -74,7 +78,7 @@ def merged_rows(key: Longs, rows: pa.Table, rules: MergeRules) -> MergedRows:
     kinds = np.full(len(key), DATA, np.uint8)
     deleted = delete_mask(rows, rules.marks)
     if deleted is not None:
-        kinds[deleted] = NATURAL_DELETE if rules.deletes_always_win else ORDERED_DELETE
+        kinds[deleted] = ORDERED_DELETE
     entries = Entries(number, len(distinct), kinds, order, np.arange(len(key)), rows)
-    folded = fold_entries(entries, rules)
+    folded = fold_entries(entries, replace(rules, tombstones=rules.tombstones or not rules.beneath))
     return MergedRows(folded.rows, folded.last[folded.at == NO_ENTRY])

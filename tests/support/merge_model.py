@@ -185,9 +185,13 @@ class Model:
                 assert order is not None
                 old, new = order(out[key]), order(row)
                 out[key] = row if new > old or (new == old and not rule.ties_to_old) else out[key]
-            elif not self.folds or self.is_delete(out[key]):
-                loses = rule.deletes_compare and self.behind(out[key], row)
-                out[key] = out[key] if loses else row
+            elif not self.folds:
+                out[key] = row
+            elif self.is_delete(out[key]):
+                compares = rule.deletes_compare or not rule.beneath
+                out[key] = out[key] if compares and self.behind(out[key], row) else row
+            elif self.is_delete(row):
+                out[key] = out[key] if self.behind(out[key], row) else row
             else:
                 out[key] = self.merged(out[key], row) or row
         return list(out.values())

@@ -26,6 +26,7 @@ SCHEMA = pa.schema(
 )
 KINDS = pytest.mark.parametrize("kind", ["cow", "mor"])
 PAYLOAD = "hoodie.datasource.write.payload.class"
+MARK = "_change_operation_type"
 
 
 def rows(*given: tuple[str, int, str, float | None]) -> pa.Table:
@@ -223,6 +224,40 @@ def test_records_that_merge_do_not_move(tmp_path: Path) -> None:
     table = create(tmp_path, ordering="ts", options=options)
     with pytest.raises(UnsupportedTableError, match="another partition"):
         table.upsert(rows(("a", 1, "x", 1.0)))
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ([(3, "d"), (1, "c")], None),
+        ([(1, "c"), (3, "d"), (2, "c"), (1, "u")], None),
+        ([(3, "c"), (2, "d")], 3),
+        ([(3, "c"), (3, "d")], None),
+        ([(3, "d"), (3, "c")], 3),
+    ],
+)
+def test_deletes_of_debezium_are_compared_within_a_batch(
+    changes: list[tuple[int, str]], left: int | None, version: int, tmp_path: Path
+) -> None:
+    schema = pa.schema({"id": pa.string(), "_event_lsn": pa.int64(), MARK: pa.string()})
+    payload = {PAYLOAD: "PostgresDebeziumAvroPayload"}
+    table = pyhudi.create_table(tmp_path, schema, record_key="id", options=payload, version=version)
+    table.upsert(
+        pa.Table.from_pylist([{"id": "a", "_event_lsn": n, MARK: op} for n, op in changes], schema)
+    )
+    assert table.to_arrow()["_event_lsn"].to_pylist() == ([] if left is None else [left])
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_late_delete_in_a_batch_loses_to_a_partial_update(version: int, tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "_hoodie_is_deleted": pa.bool_()})
+    payload = {PAYLOAD: "PartialUpdateAvroPayload"}
+    table = pyhudi.create_table(
+        tmp_path, schema, record_key="id", ordering="ts", options=payload, version=version
+    )
+    table.upsert(pa.Table.from_arrays([["a", "a"], [3, 2], [False, True]], schema=schema))
+    assert table.to_arrow()["ts"].to_pylist() == [3]
 
 
 def test_default_values_that_would_give_way_are_refused(tmp_path: Path) -> None:
