@@ -204,3 +204,18 @@ def test_doctor_finds_nothing_where_bounds_are_right(tmp_path: Path) -> None:
     for name, numbers in {"numbers": [1.0, None, math.inf], "nan": [NAN, NAN]}.items():
         table = of_earlier_release(tmp_path / name, 9, numbers)
         assert table.doctor().findings == ()
+
+
+@pytest.mark.parametrize(
+    ("stays", "condition"), [(None, "x is null"), (0.0, "x = 0"), (-2.0, "x < 0"), (NAN, "x > 5")]
+)
+def test_footers_do_not_decide_on_columns_whose_values_are_in_the_path(
+    stays: float | None, condition: str, tmp_path: Path
+) -> None:
+    table = pyhudi.create_table(
+        tmp_path, rows(1.0).schema, record_key="id", partition_by="x", options=STATS
+    )
+    table.upsert(rows(stays))
+    table.upsert(rows(1.0))  # the record stays in its partition, with whose value it is read
+    assert table.scan(["id"], condition).count() == 1
+    assert table.scan(["id"], f"not ({condition})").count() == 0

@@ -108,13 +108,18 @@ def matching(
 def guarantee(values: Mapping[str, pa.Scalar]) -> pc.Expression:
     """An expression that is true for every row of a partition.
 
-    It says nothing of floating zeros: Arrow decides partitions with equal guarantees together, and
-    the two zeros are equal there, but not in a list of values.
+    It says nothing of floating zeros (`is_zero`): Arrow decides partitions with equal guarantees
+    together, and the two zeros are equal there, but not in a list of values.
     """
     result = pc.scalar(True)
     for name, value in values.items():
-        if pt.is_floating(value.type) and value.as_py() == 0:
+        if is_zero(value):
             continue
         field = pc.field(name)
         result = result & (field == value if value.is_valid else field.is_null())
     return result
+
+
+def is_zero(value: pa.Scalar) -> bool:
+    """Whether it is a floating zero, of either sign."""
+    return bool(pt.is_floating(value.type) and value.as_py() == 0)

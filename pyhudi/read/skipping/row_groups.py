@@ -23,7 +23,7 @@ from pyhudi.errors import CorruptFileError
 from pyhudi.formats.nan_statistics import bounds_cover_nan, has_floats
 from pyhudi.read.predicate import And, Column, Compare, Literal, Predicate, among
 from pyhudi.read.skipping.filter_values import may_keep_nan, names_nan
-from pyhudi.read.skipping.partition_values import guarantee
+from pyhudi.read.skipping.partition_values import guarantee, is_zero
 from pyhudi.storage.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def matching_row_groups(
             )
             stored = fragment.physical_schema
             read = [name for name in where.columns if name not in partition_values]
+            if any(is_zero(partition_values[n]) for n in where.columns if n not in read):
+                return None  # Arrow would take the statistics of what the file stores
             if fragment.num_row_groups < 1 or not all(_alike(stored, table, n) for n in read):
                 return None
         except pa.ArrowNotImplementedError:
@@ -68,24 +70,27 @@ def matching_row_groups(
         except pa.ArrowException:  # the filter has no result for a value of the partition
             return None
         if floats and may_keep_nan(used.tree):
-            matched = _with_floats(fragment.metadata, used, table, matched)
+            kinds = {name: table.field(name).type for name in read}
+            matched = _with_floats(fragment.metadata, used, kinds, matched)
         return None if len(matched) == fragment.num_row_groups else matched
 
 
 def _with_floats(
     metadata: pq.FileMetaData,
     where: Predicate,
-    table: pa.Schema,
+    kinds: Mapping[str, pa.DataType],
     matched: list[int],
 ) -> list[int]:
-    """The row groups of a filter that NaN may pass.  matched: those that Arrow selects."""
+    """The row groups of a filter that NaN may pass.
+
+    kinds: the columns whose values are those in the file.  matched: those that Arrow selects.
+    """
     # A worker of Spark that has no such filter does not import what plans.
     from pyhudi.read.skipping.file_slices import can_pass
 
     every = list(range(metadata.num_row_groups))
     if not bounds_cover_nan(metadata) or _has_nan_bounds(metadata):
         return every
-    kinds = {name: table.field(name).type for name in where.columns}
     ranges = {
         name: found
         for name, kind in kinds.items()
