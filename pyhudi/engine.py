@@ -96,12 +96,14 @@ def _results(pool: ThreadPoolExecutor, task: Callable[[_T], _R], items: Iterable
         raise
 
 
-def run_ahead(
-    task: Callable[[_T], _R], items: Iterable[_T], *, ahead: int, label: str
-) -> Iterator[_R]:
-    """Results of `task` in order, in threads of this process, as far `ahead` of the consumer."""
+def run_ahead(task: Callable[[_T], _R], items: Iterable[_T], *, ahead: int) -> Iterator[_R]:
+    """Results of `task` in order, in threads of this process, as far `ahead` of the consumer; 0:
+    in the thread of the consumer."""
+    if not ahead:
+        yield from map(task, items)
+        return
     waiting: deque[Future[_R]] = deque()
-    with ThreadPoolExecutor(ahead, thread_name_prefix=f"pyhudi-{label}") as pool:
+    with _own_pool(ahead) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(task, item))
@@ -112,6 +114,7 @@ def run_ahead(
         finally:
             for future in waiting:
                 future.cancel()
+            wait(waiting)
 
 
 LOCAL: Final = LocalEngine()

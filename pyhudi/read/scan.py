@@ -218,7 +218,7 @@ def _stream(tasks: tuple[ReadTask, ...], ahead: int = 2) -> Iterator[pa.RecordBa
         yield from read_task(tasks[0]).to_batches()
         return
     parts = (part for task in tasks for part in task.split())
-    for rows in run_ahead(read_task, parts, ahead=ahead, label="read"):
+    for rows in run_ahead(read_task, parts, ahead=ahead):
         yield from rows.to_batches()
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.arrays import Longs
+from pyhudi.engine import run_ahead
 from pyhudi.filenames import BaseFileName, DataFileName
 from pyhudi.formats import base_file
 from pyhudi.formats.base_file import BaseFooter
@@ -222,7 +223,8 @@ def _is_streamed(plan: FilePlan, item: FileTarget) -> bool:
 
 
 def _rewrite_large(plan: FilePlan, item: FileTarget, routed: Routed) -> Written:
-    """Write the next base file of a group.  Memory: the record keys, and two row groups."""
+    """Write the next base file of a group.  Memory: the record keys, and three row groups: one is
+    read while the one before it is written."""
     began = time.monotonic()
     assert item.target.slice is not None and item.target.slice.base is not None
     path, schema = item.target.slice.base.path, _stored_schema(plan)
@@ -238,20 +240,24 @@ def _rewrite_large(plan: FilePlan, item: FileTarget, routed: Routed) -> Written:
         if incoming.num_rows:
             fresh = numbered(plan, incoming, [item.number], counts, _ordinals(counts) + remains)
 
+        ends = np.cumsum([0, *file.row_group_rows])
+
+        def remaining(number: int) -> pa.Table:
+            others = file.read(few_valued, number)
+            some = _slice(known, ends, number)
+            group = pa.table(
+                [(some if f.name in distinct else others).column(f.name) for f in schema],
+                schema.names,
+            )
+            keep = decision.keep[_range(ends, number)]
+            return group if keep.all() else group.filter(pa.array(keep))
+
         def rows() -> Iterator[pa.Table]:
-            begin, found = 0, schema
-            for number, count in enumerate(file.row_group_rows):
-                others = file.read(few_valued, number)
-                some = known.slice(begin, count)
-                group = pa.table(
-                    [(some if f.name in distinct else others).column(f.name) for f in schema],
-                    schema.names,
-                )
-                keep = decision.keep[begin : begin + count]
-                begin, found = begin + count, group.schema
-                remaining = group if keep.all() else group.filter(pa.array(keep))
-                del others, some, group
-                yield remaining
+            count, found = len(file.row_group_rows), schema
+            for group in run_ahead(remaining, range(count), ahead=int(count > 1)):
+                found = group.schema
+                yield group
+                del group
             yield conform(fresh, found)
 
         def keys() -> pa.ChunkedArray:
