@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -89,3 +91,19 @@ def test_a_table_of_version_9_with_an_archived_timeline_is_read_in_full(tmp_path
     lines = table.history("k0").to_pylist()
     assert [line["change"] for line in lines] == ["gone", "gone", "gone", "found", "update"]
     assert lines[0]["operation"] == "archived"
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_rows_that_stay_in_their_partition_have_its_value(kind: str, tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.string(), "n": pa.int64(), "city": pa.string()})
+    table = pyhudi.create_table(
+        tmp_path, schema, record_key="id", partition_by="city", table_type=kind,
+        options={"hoodie.table.cdc.enabled": "true"},
+    )  # fmt: skip
+    table.upsert(pa.table({"id": ["a"], "n": [1], "city": ["sf"]}, schema))
+    start = table.position()
+    for n, city in [(2, "la"), (3, "ny")]:
+        table.upsert(pa.table({"id": ["a"], "n": [n], "city": [city]}, schema))
+    found = table.capture(since=start).select(["before", "after"]).to_pylist()
+    rows = [{"id": "a", "n": n, "city": "sf"} for n in (1, 2, 3)]
+    assert found == [{"before": old, "after": new} for old, new in pairwise(rows)]

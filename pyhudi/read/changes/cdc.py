@@ -36,6 +36,7 @@ from pyhudi.read.changes.snapshot_diff import (
     tasks_at,
 )
 from pyhudi.read.scan_tasks import ReadTask
+from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import META_COLUMNS, FileGroupId, Position
 from pyhudi.storage.filesystem import FileSystem
@@ -48,13 +49,15 @@ _OPERATIONS = {"insert": "i", "update": "u", "delete": "d"}
 
 @dataclass(frozen=True, slots=True)
 class CdcTask:
-    """One CDC log.  values: the columns of its rows, as in the table.  names: those
-    of the columns in the log, if they differ."""
+    """One CDC log.  values: the columns of its rows, as in the table.  fixed: values of columns
+    that the partition path contains, whatever is logged.  names: those of the columns in the log,
+    if they differ."""
 
     fs: FileSystem
     path: str
     partition: str
     values: pa.Schema
+    fixed: Mapping[str, pa.Scalar]
     names: StoredNames | None = None
 
 
@@ -160,8 +163,9 @@ def _logs(
     history = state.columns()
     names = None if history is None else history.stored(instant.time)
     for stat in commit.stats:
+        fixed = partition_values(state.config, values, stat.partition)
         for path in stat.cdc_sizes or ():
-            yield stat.group, CdcTask(state.fs, path, stat.partition, values, names)
+            yield stat.group, CdcTask(state.fs, path, stat.partition, values, fixed, names)
 
 
 def _just_before(position: Position) -> Position:
@@ -207,8 +211,12 @@ def _fitted(side: pa.ChunkedArray, task: CdcTask) -> pa.Array:
         stored = task.names.renamed(stored, values.names)
     fitted = conform(relabelled(stored, values), values).combine_chunks()
     children = [
-        column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
-        for column in fitted.columns
+        pa.repeat(task.fixed[name], len(structs))
+        if name in task.fixed
+        else column.chunk(0)
+        if column.num_chunks
+        else pa.nulls(0, column.type)
+        for name, column in zip(values.names, fitted.columns, strict=True)
     ]
     return pa.StructArray.from_arrays(children, fields=list(values), mask=absent)
 
