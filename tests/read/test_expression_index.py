@@ -99,3 +99,16 @@ def test_ranges_of_times_cover_the_zones_of_every_writer(
     wide = in_any_zone(ranges, expression)
     assert wide.low.to_pylist() == lower and wide.high.to_pylist() == higher
     assert wide.is_bounded.tolist() == [bound is not None for bound in lower]
+
+
+@pytest.mark.parametrize("using", ["column_stats", "bloom_filters"])
+def test_values_that_paths_state_are_not_looked_for_in_an_index_of_files(
+    using: str, tmp_path: Path
+) -> None:
+    schema = pa.schema({"id": pa.string(), "name": pa.string()})
+    table = pyhudi.create_table(tmp_path, schema, record_key="id", partition_by="name", version=9)
+    table.upsert(pa.table({"id": ["a", "b"], "name": ["Ann", "Bob"]}, schema))
+    table.index.create("expression", "name", expression="lower", using=using)
+    table.upsert(pa.table({"id": ["a"], "name": ["Cid"]}, schema))  # it stays with Ann
+    assert found(table, LOWER == "ann") == ["a"]
+    assert found(table, LOWER == "cid") == []

@@ -165,6 +165,8 @@ def _indexes(
     columns = request.stored
     rule = _rule_of_slices(state)
     for index, condition in rewritten_filters(state.fs, state.config, node, request.schema):
+        if index.index.column in request.fixed:
+            continue  # it describes what files store
         if index.index.is_ranged:
             read = partial(_expression_ranges, metadata, index)
             found.append((index.name, partial(_ranged, condition, read, rule)))
