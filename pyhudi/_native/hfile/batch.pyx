@@ -398,7 +398,10 @@ cdef class LookupBatch:
             while True:
                 if at >= end:
                     return OK
+                # The processor prefetches to the end of a page: the next page is asked for here,
+                # and the lines ahead in bodies of less than a page.
                 prefetch(at + 512)
+                prefetch(at + 4096)
                 status = take_head(at, end, tail, self.prefix_size, &cell, &head)
                 if status != OK or head >= want:
                     break
