@@ -40,6 +40,7 @@ from pyhudi.records import (
 )
 from pyhudi.storage.spill import Staged
 from pyhudi.table.file_group_view import FileSlice, TableView
+from pyhudi.table.properties import KeyGeneratorKind
 from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.write.conditional_merge import rows_to_write
 from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows
@@ -86,7 +87,8 @@ def check_rules(context: WriteContext) -> None:
     """Raise UnsupportedTableError for merge rules that are not supported."""
     rules = context.state.rules
     rules.check()
-    if not rules.picks and context.index.choice.moves:
+    is_one = context.state.config.key_generator is KeyGeneratorKind.NON_PARTITION
+    if not rules.picks and context.index.choice.moves and not is_one:
         raise UnsupportedTableError(
             "a record that is merged with the stored one cannot move to another partition",
             hint="set the index's update.partition.path to false",

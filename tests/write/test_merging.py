@@ -221,9 +221,13 @@ def test_records_that_merge_do_not_move(tmp_path: Path) -> None:
         PAYLOAD: "PartialUpdateAvroPayload",
         "hoodie.record.index.update.partition.path": "true",
     }
-    table = create(tmp_path, ordering="ts", options=options)
+    table = create(tmp_path / "several", ordering="ts", options=options)
     with pytest.raises(UnsupportedTableError, match="another partition"):
         table.upsert(rows(("a", 1, "x", 1.0)))
+    table = create(tmp_path / "one", ordering="ts", partition_by=(), options=options)
+    for price in (1.0, None):
+        table.upsert(rows(("a", 1, "x", price)))
+    assert prices(table) == {"a": 1.0}
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
