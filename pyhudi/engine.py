@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
@@ -96,7 +96,9 @@ def _results(pool: ThreadPoolExecutor, task: Callable[[_T], _R], items: Iterable
         raise
 
 
-def run_ahead(task: Callable[[_T], _R], items: Iterable[_T], *, ahead: int) -> Iterator[_R]:
+def run_ahead(
+    task: Callable[[_T], _R], items: Iterable[_T], *, ahead: int
+) -> Generator[_R, None, None]:
     """Results of `task` in order, in threads of this process, as far `ahead` of the consumer; 0:
     in the thread of the consumer."""
     if not ahead:

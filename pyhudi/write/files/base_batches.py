@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, pairwise
@@ -253,8 +254,8 @@ def _rewrite_large(plan: FilePlan, item: FileTarget, routed: Routed) -> Written:
             return group if keep.all() else group.filter(pa.array(keep))
 
         def rows() -> Iterator[pa.Table]:
-            count, found = len(file.row_group_rows), schema
-            for group in run_ahead(remaining, range(count), ahead=int(count > 1)):
+            found = schema
+            for group in groups:
                 found = group.schema
                 yield group
                 del group
@@ -266,17 +267,20 @@ def _rewrite_large(plan: FilePlan, item: FileTarget, routed: Routed) -> Written:
                 [*stays.chunks, *incoming.column(RECORD_KEY).chunks], pa.string()
             )
 
-        return _written(
-            plan,
-            item,
-            file.footer,
-            decision,
-            incoming=incoming,
-            count=remains + incoming.num_rows,
-            keys=keys,
-            rows=rows(),
-            began=began,
-        )
+        count = len(ends) - 1
+        # Closed before the file is, if the write fails while the next row group is read.
+        with closing(run_ahead(remaining, range(count), ahead=int(count > 1))) as groups:
+            return _written(
+                plan,
+                item,
+                file.footer,
+                decision,
+                incoming=incoming,
+                count=remains + incoming.num_rows,
+                keys=keys,
+                rows=rows(),
+                began=began,
+            )
 
 
 def _stored_schema(plan: FilePlan) -> pa.Schema:
