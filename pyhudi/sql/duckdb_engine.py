@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _ROWS: Final = 65_536
 """Rows of a batch that DuckDB returns."""
 _DIALECT: Final = "duckdb"
+_WHOLE: Final = pa.decimal128(20, 0)
 _open: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 """Connections of statements."""
 _AGAIN_SECONDS: Final = 0.05
@@ -275,7 +276,14 @@ def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
         if {_is_counted(column.type), _is_counted(to.type)} == {True, False}:
             # Arrow takes them as days or microseconds
             raise pa.ArrowInvalid("numbers are no times")
-        return pc.cast(column, to.type)
+        if pa.types.is_integer(column.type) and pa.types.is_decimal(to.type):
+            column = pc.cast(column, _WHOLE)  # Arrow asks for the digits that all integers need
+        found = pc.cast(column, to.type)
+        if pa.types.is_floating(found.type) and pa.types.is_floating(column.type):
+            same = pc.equal(pc.is_inf(found), pc.is_inf(column))
+            if not pc.all(same, min_count=0).as_py():
+                raise pa.ArrowInvalid("the number is too large")
+        return found
     except pa.ArrowException as error:
         raise UserError(
             "a value does not fit the column",

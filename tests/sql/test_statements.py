@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -164,6 +166,26 @@ def test_a_number_is_no_date_and_no_time(tmp_path: Path) -> None:
         "insert into t values ('a', '2026-01-01', date '2026-01-01', 1)", tables={"t": table}
     )
     assert table.count() == 1
+
+
+def test_numbers_are_written_as_they_are_or_not_at_all(tmp_path: Path) -> None:
+    lake = pyhudi.connect(tmp_path)
+    lake.sql(
+        "create table sums (id bigint, d decimal(10, 2), f float) tblproperties (primaryKey = 'id')"
+    )
+    lake.sql("insert into sums values (1, 2, 3)")
+    lake.sql("insert into sums select 2, cast(0.1 as double), cast(0.1 as double)")
+    lake.sql("update sums set d = id * 1000000 where id = 2")
+    lake.sql(
+        "merge into sums using (select 1 as id, 5 as n) s on sums.id = s.id "
+        "when matched then update set d = s.n"
+    )
+    for wrong in ("123456789, 0", "0, cast(1e300 as double)"):
+        with pytest.raises(pyhudi.UserError, match="a value does not fit the column"):
+            lake.sql(f"insert into sums select 3, {wrong}")
+    rows = lake.sql("select * from sums order by id").to_pylist()
+    assert [row["d"] for row in rows] == [Decimal("5.00"), Decimal("2000000.00")]
+    assert [row["f"] for row in rows] == [3.0, float(np.float32(0.1))]
 
 
 @pytest.mark.parametrize("ts", [1, 9])

@@ -118,6 +118,8 @@ def as_value(
     if isinstance(value, pc.Expression):
         if pt.is_nested(kind):
             check_same_fields(_type_of(value, schema), kind, str(value))
+        if pt.is_decimal(kind) and pt.is_integer(_type_of(value, schema)):
+            value = value.cast(pa.decimal128(20, 0))  # Arrow asks for the digits of all integers
         return value.cast(kind)
     try:
         return pc.scalar(exact_array([value], kind)[0])
