@@ -61,23 +61,21 @@ def check_bases(file_slices: Iterable[FileSlice], layout: TableLayout) -> None:
 def check_whole(
     file_slices: Iterable[FileSlice],
     written: Iterable[tuple[Instant, WriteStat]],
-    partition: MetadataPartition,
     log: TimelineLog,
 ) -> None:
     """Raise CorruptFileError if a file written to a slice is missing, truncated or another: with an
     index that lost keys, the next write would insert them a second time.
 
-    written: files with the commits that wrote them.  A log belongs to the slice during which its
-    commit completed, where completion times are recorded.  log: of the metadata table.  Cost: the
-    blocks of logs that are longer, as a write was appended that did not complete."""
+    written: files of their partition, with the commits that wrote them.  A log belongs to the slice
+    during which its commit completed, where completion times are recorded.  log: of the metadata
+    table.  Cost: the blocks of logs that are longer, as a write was appended that did not
+    complete."""
     slices = {file_slice.file_id: file_slice for file_slice in file_slices}
     # of a group without a slice, files that are older than all slices: the partition was dropped
     oldest = min((file_slice.instant for file_slice in slices.values()), default=None)
     for commit, stat in written:
-        if stat.partition != partition.path or oldest is None:
-            continue
         name = parse_data_file(stat.file_name)
-        if name is None:
+        if name is None or oldest is None:
             continue
         file_slice = slices.get(stat.file_id)
         done = commit.completed_at if isinstance(name, LogFileName) else None

@@ -284,8 +284,9 @@ class MetadataTable:
 
         def check(archived: Iterable[Instant] = ()) -> None:
             created = PartitionCreations.of(self.timeline, times, archived)
-            written = (each for each in self._written if not created.precede(each[1], each[0]))
-            check_whole(found, written, partition, self.log)
+            stats = self._written.get(partition.path, ())
+            written = (each for each in stats if not created.precede(each[1], each[0]))
+            check_whole(found, written, self.log)
 
         try:
             check()
@@ -298,11 +299,15 @@ class MetadataTable:
         return has_commits(self.data, self.log, self.timeline)
 
     @cached_property
-    def _written(self) -> tuple[tuple[Instant, WriteStat], ...]:
-        """Commits on the timeline and their write stats: a compaction does not rewrite groups
-        without logs.  Cost: one small read per commit that this process has not read."""
-        commits = self.timeline.commits
-        return tuple((each, stat) for each in commits for stat in self.log.commit(each).stats)
+    def _written(self) -> dict[str, list[tuple[Instant, WriteStat]]]:
+        """Commits on the timeline and their write stats, by partition: a compaction does not
+        rewrite groups without logs.  Cost: one small read per commit that this process has not
+        read."""
+        found: dict[str, list[tuple[Instant, WriteStat]]] = {}
+        for each in self.timeline.commits:
+            for stat in self.log.commit(each).stats:
+                found.setdefault(stat.partition, []).append((each, stat))
+        return found
 
     def listing(self) -> MetadataListing:
         """Partitions and files of the data table, without folder listings."""

@@ -204,7 +204,8 @@ def _of_partitions(
     keys, values = combined_entries(
         files, older, stored, entries, columns, definition.version, is_tight=is_tight
     )
-    every = {partition_key(column, p) for column in columns for p, _ in files}
+    partitions = {partition for partition, _ in files}
+    every = {partition_key(column, p) for column in columns for p in partitions}
     lost = sorted(every.difference(keys.to_pylist(), ended))
     ended += _outdated(table, lost, is_tight=is_tight)
     return RecordChanges(*encoded(keys, values, PARTITION_RANGE), ended), missing
@@ -299,8 +300,9 @@ def entries_of_files(
 
 def _range_keys(columns: Sequence[str], files: Sequence[FileName]) -> pa.Array:
     """Keys in `column_stats` of each column and file, column by column."""
-    tails = [bloom_key(*file) for file in files]
-    return pa.array([hash_id(column) + tail for column in columns for tail in tails], pa.string())
+    tails = pa.array([bloom_key(*file) for file in files], pa.string())
+    keys = [pc.binary_join_element_wise(hash_id(column), tails, "") for column in columns]
+    return pa.concat_arrays(keys)
 
 
 def combined_entries(
@@ -318,9 +320,11 @@ def combined_entries(
     keys, computed = file_entries(found)
     position = {file: number for number, file in enumerate(older)}
     places = pa.array([position.get(file) for file in files], pa.int32())
+    fresh = {(index.partition, index.file_name) for index in found}
+    tails = pa.array([bloom_key(*file) if file in fresh else None for file in files], pa.string())
     by_column: dict[str, pa.StructArray] = {}
     for column in columns:
-        own = pc.index_in(_range_keys([column], files), keys)
+        own = pc.index_in(pc.binary_join_element_wise(hash_id(column), tails, ""), keys)
         both = computed
         if column in stored:
             both = pa.concat_arrays([computed, stored[column]])

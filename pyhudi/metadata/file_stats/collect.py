@@ -104,53 +104,71 @@ def entries_of(
     """Entries of `column_stats`, or of `partition_stats`, oldest first: arrays as long as `keys`,
     null for keys without an entry.  Several arrays, as a log that was appended to has one entry per
     append, and a partition one per commit."""
-    file_slices = metadata.slices(partition)
-    homes = bucket_of(keys, len(file_slices))
-    found: list[tuple[pa.StructArray, Any]] = []
-    for number, file_slice in enumerate(file_slices):
-        at = np.flatnonzero(homes == number)
-        if not len(at):
-            continue
-        remaining = keys.take(pa.array(at))
-        live: list[tuple[pa.StructArray, Any]] = []
-        for layer in layers(
-            metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
-        ):
-            if isinstance(layer, DeleteLayer):
-                ended = layer.table.contains(remaining)
-                live = [(entries, valid & ~ended) for entries, valid in live]
-                continue
-            values = layer.reader.get_many(remaining)
-            if values.null_count == len(values):
-                continue
-            entries = decode_ranges(values, layer.schema, path=layer.path)
-            valid = as_flags(values.is_valid())
-            ended = valid & as_flags(pc.struct_field(entries, "isDeleted").fill_null(False))
-            live = [(older, there & ~ended) for older, there in live]
-            live.append((entries, valid & ~ended))
-        found += [_spread(entries, valid, at, len(keys)) for entries, valid in live if valid.any()]
-    return [entries for entries, _ in found]
+    count = len(keys)
+    return [
+        found.take(_positions(at, count)) for at, found in _layers_of(metadata, keys, partition)
+    ]
 
 
 def newest_entries(
     metadata: MetadataTable, keys: pa.Array, partition: MetadataPartition = COLUMN_STATS
 ) -> pa.StructArray:
     """The newest entry of each key, in the fields of `ranges_type()`; null for keys without one."""
-    found = entries_of(metadata, keys, partition)
+    found = _layers_of(metadata, keys, partition)
     if not found:
         return pa.nulls(len(keys), ranges_type())
-    place = np.full(len(keys), -1)
-    for number, entries in enumerate(found):
-        at = np.flatnonzero(as_flags(entries.is_valid()))
-        place[at] = at + number * len(keys)
-    return pa.concat_arrays(found).take(pa.array(place, mask=place < 0))
+    at = np.concatenate([at for at, _ in found])
+    return pa.concat_arrays([entries for _, entries in found]).take(_positions(at, len(keys)))
 
 
-def _spread(entries: pa.StructArray, valid: Any, at: Any, count: int) -> tuple[pa.StructArray, Any]:
-    """The valid entries of some keys as an array for all keys."""
+def _positions(at: Any, count: int) -> pa.Array:
+    """For each of `count` keys the position of its last entry; null without one.  at: of each
+    entry, the number of its key."""
     place = np.full(count, -1)
-    place[at[valid]] = np.flatnonzero(valid)
-    return entries.take(pa.array(place, mask=place < 0)), place >= 0
+    place[at] = np.arange(len(at))
+    return pa.array(place, mask=place < 0)
+
+
+def _layers_of(
+    metadata: MetadataTable, keys: pa.Array, partition: MetadataPartition
+) -> list[tuple[Any, pa.StructArray]]:
+    """(numbers of keys, their entries) in each layer that has some, oldest first."""
+    file_slices = metadata.slices(partition)
+    homes = bucket_of(keys, len(file_slices))
+    found: list[tuple[Any, pa.StructArray]] = []
+    for number, file_slice in enumerate(file_slices):
+        at = np.flatnonzero(homes == number)
+        if not len(at):
+            continue
+        remaining = keys.take(pa.array(at))
+        live: list[tuple[Any, pa.StructArray]] = []
+        for layer in layers(
+            metadata.log.fs, MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
+        ):
+            if isinstance(layer, DeleteLayer):
+                ended = layer.table.contains(remaining)
+                live = [_without(ended, *older) for older in live]
+                continue
+            values = layer.reader.get_many(remaining)
+            if values.null_count == len(values):
+                continue
+            there = np.flatnonzero(as_flags(values.is_valid()))
+            entries = decode_ranges(values.drop_null(), layer.schema, path=layer.path)
+            gone = as_flags(pc.struct_field(entries, "isDeleted").fill_null(False))
+            if gone.any():
+                ended = np.zeros(len(at), np.bool_)
+                ended[there[gone]] = True
+                live = [_without(ended, *older) for older in live]
+                there, entries = _without(ended, there, entries)
+            live.append((there, entries))
+        found += [(at[there], entries) for there, entries in live if len(there)]
+    return found
+
+
+def _without(ended: Any, there: Any, entries: pa.StructArray) -> tuple[Any, pa.StructArray]:
+    """The entries of a layer but for those of keys that have ended."""
+    stays = ~ended[there]
+    return (there, entries) if stays.all() else (there[stays], entries.filter(pa.array(stays)))
 
 
 def _merged(found: Sequence[ColumnRanges | None]) -> ColumnRanges | None:
