@@ -110,18 +110,19 @@ def _steps(
     *,
     lost: bool,
 ) -> Iterator[_Version]:
-    """Versions of one commit: in each group that contains the key now, then in those it left."""
+    """Versions of one commit: in the partitions that the key left, then in each group that contains
+    it now, so that the last version is the record as it is."""
     before = {_identity(row) for row in known.values()}
+    present = {group.partition for group in now}
+    for group in sorted(known):
+        if group.partition not in present:
+            yield _Version(instant.time, operation, DELETE, group)
     for group, row in sorted(now.items()):
         if _identity(row) in before:
             continue
         first = INSERT if not lost else FOUND
         change = UPDATE if known else first
         yield _Version(row.column(COMMIT_TIME)[0].as_py(), operation, change, group, row)
-    present = {group.partition for group in now}
-    for group in sorted(known):
-        if group.partition not in present:
-            yield _Version(instant.time, operation, DELETE, group)
 
 
 def _identity(row: pa.Table) -> tuple[str, str]:

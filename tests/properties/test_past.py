@@ -318,10 +318,14 @@ class Past:
 
     def check_versions(self, table: pyhudi.Table, key: str) -> None:
         at = {each.time: each.rows for each in self.snapshots}
+        version: dict[str, Any] = {"change": "gone"}
         for version in table.history(key).to_pylist():
             if version["instant"] in at and version["change"] in ("insert", "update"):
                 row = tuple(version["row"].values())[-3:]
                 assert row == at[version["instant"]].get(key), f"{key} at {version['instant']}"
+        if version["change"] != "gone":
+            row = version["row"] and tuple(version["row"].values())[-3:]
+            assert row == self.rows.get(key), f"the last version of {key}"
 
     def check_copy(self, table: pyhudi.Table, snapshot: Snapshot) -> None:
         self.copies += 1
