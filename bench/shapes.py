@@ -99,15 +99,17 @@ def _delta(engine: str, path: str, shape: Shape) -> dict[str, Callable[..., Any]
         merge = deltalake.DeltaTable(path).merge(rows, same, source_alias="s", target_alias="t")
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    def point(key: str, partition: str | None) -> list[int]:
+    def rows_of(text: str) -> pa.Table:  # its dataset for Arrow often ends the process by an abort
         query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
-        rows = query.execute(f"select a from t where id = '{key}'").read_all()
-        return pa.table(rows)["a"].to_pylist()
+        return pa.table(query.execute(text).read_all())
+
+    def point(key: str, partition: str | None) -> list[int]:
+        return rows_of(f"select a from t where id = '{key}'")["a"].to_pylist()
 
     return {
         "load": lambda rows: deltalake.write_deltalake(path, rows, partition_by=by),
         "upsert": upsert,
-        "snapshot": lambda: deltalake.DeltaTable(path).to_pyarrow_table(),
+        "snapshot": lambda: rows_of("select * from t"),
         "point": point,
     }
 
