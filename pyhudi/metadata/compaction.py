@@ -276,6 +276,7 @@ def _rewrites(
 ) -> Iterable[Rewrite]:
     kinds = {partition.path: partition for partition in maintained(table)}
     operations = _of_current_partitions(table, view, plan, at)
+    in_index = [each for each in view.latest_slices() if each.partition == RECORD_INDEX.path]
     for file_slice in planned_slices(view, operations, at=at):
         kind = kinds.get(file_slice.partition)
         number = group_number(kind, file_slice.file_id) if kind else None
@@ -288,7 +289,9 @@ def _rewrites(
                 hint="run it with Apache Hudi, or rebuild the metadata table",
             )
         whole = whole_slice(view, file_slice)
-        mapped = MapSlice.of(whole, number, table.valid_in(whole))
+        is_global = whole.partition == RECORD_INDEX.path and not table.is_by_partition
+        groups = len(in_index) if is_global else 1
+        mapped = MapSlice.of(whole, number, table.valid_in(whole), groups=groups)
         schema = _schema_of(table, file_slice.partition)
         yield Rewrite(table.log.fs, mapped, file_slice.file_id, file_slice.instant, at, schema)
 

@@ -20,11 +20,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pyhudi._native.hashing import bucket_of
 from pyhudi._native.hfile.block_cache import BlockCache
 from pyhudi._native.hfile.reader import HFileReader
 from pyhudi._native.hfile.source import map_file
 from pyhudi._native.keys import KeyTable
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
+from pyhudi.filenames import METADATA_TABLE, join
 from pyhudi.formats.delete_block import decode_deletes
 from pyhudi.formats.log_block import empty_delete_block
 from pyhudi.formats.log_file import BlockKind, LogBlock, read_blocks
@@ -56,6 +58,8 @@ class MapSlice:
     """A file slice as a reader sees it, with what a worker needs to look up its keys.
 
     number: of the group in the partition.  valid: instants whose log blocks are committed.
+    groups: over which keys are spread by `bucket_of`, so that files of another group are refused
+    when they are opened; 1: files with any keys are accepted.
     """
 
     partition: str
@@ -63,15 +67,36 @@ class MapSlice:
     base: StoredFile | None
     logs: tuple[StoredFile, ...]
     valid: frozenset[str]
+    groups: int = 1
 
     @classmethod
-    def of(cls, file_slice: FileSlice, number: int, valid: frozenset[str]) -> MapSlice:
+    def of(
+        cls, file_slice: FileSlice, number: int, valid: frozenset[str], *, groups: int = 1
+    ) -> MapSlice:
         def stored(file: DataFile) -> StoredFile:
             return StoredFile(file.path, file.size_bytes)
 
         base = stored(file_slice.base) if file_slice.base else None
         logs = tuple(stored(file) for file in file_slice.logs if not only_marks(file))
-        return cls(file_slice.partition, number, base, logs, valid)
+        return cls(file_slice.partition, number, base, logs, valid, groups)
+
+    def check_is_home(self, keys: Sequence[Any], path: str) -> None:
+        """Raise CorruptFileError if the keys, the first and the last of a file, belong to another
+        group: the file is that group's, which its size alone does not show.
+
+        One key tells nothing, as verify and repair of an index deal with single keys that are in
+        the wrong group."""
+        if self.groups < 2 or len(set(keys)) < 2:
+            return
+        homes = {*bucket_of(pa.array(keys), self.groups).tolist()}
+        if len(homes) == 1 and self.number not in homes:
+            raise CorruptFileError(
+                "a file of the metadata table has keys of another file group",
+                path=join(METADATA_TABLE, path),
+                group=self.number,
+                group_of_keys=homes.pop(),
+                hint="run table.metadata.rebuild() or pyhudi repair",
+            )
 
 
 def only_marks(file: DataFile) -> bool:
@@ -81,17 +106,22 @@ def only_marks(file: DataFile) -> bool:
 
 
 class ValueLayer:
-    """An HFile of keys and values."""
+    """An HFile of keys and values, of a file group `of`."""
 
-    def __init__(self, source: Any, *, path: str, schema: str | None, size_bytes: int) -> None:
+    def __init__(
+        self, source: Any, of: MapSlice, *, path: str, schema: str | None, size_bytes: int
+    ) -> None:
         self.path = path
         self.size_bytes = size_bytes
         self._source = source
+        self._of = of
         self._stated = schema
 
     @cached_property
     def reader(self) -> HFileReader:
-        return HFileReader(self._source, path_for_errors=self.path)
+        reader = HFileReader(self._source, path_for_errors=self.path)
+        self._of.check_is_home(reader.key_range or (), self.path)
+        return reader
 
     @cached_property
     def schema(self) -> str:
@@ -112,10 +142,12 @@ class ValueLayer:
 
 
 class DeleteLayer:
-    """The keys that a DELETE block deletes."""
+    """The keys that a DELETE block of a file group `of` deletes."""
 
-    def __init__(self, content: bytes, *, path: str) -> None:
+    def __init__(self, content: bytes, of: MapSlice, *, path: str) -> None:
         self.keys = decode_deletes(content, path=path).column("record_key")
+        if len(self.keys):
+            of.check_is_home([self.keys[0].as_py(), self.keys[-1].as_py()], path)
 
     @cached_property
     def table(self) -> KeyTable:
@@ -189,12 +221,12 @@ def dated_layers(fs: FileSystem, file_slice: MapSlice) -> tuple[tuple[Layer, str
     """`layers`, each with the instant that wrote it; None for the base file, which merges many."""
     found: list[tuple[Layer, str | None]] = []
     if file_slice.base is not None:
-        found.append((_open_base(fs, file_slice.base), None))
+        found.append((_open_base(fs, file_slice.base, file_slice), None))
     opened = [open_log(fs, log) for log in file_slice.logs]
     logs = {log.path: log for log in opened}
     blocks = (PlacedBlock(log.path, block) for log in opened for block in log.blocks)
     for placed in committed_blocks(blocks, file_slice.valid.__contains__):
-        layer = logs[placed.path].layer(placed.block)
+        layer = logs[placed.path].layer(placed.block, file_slice)
         if layer is not None:
             found.append((layer, placed.block.instant))
     return tuple(found)
@@ -210,17 +242,17 @@ class OpenLog:
         self.blocks = tuple(read_blocks(self._content, path=file.path))
         self._layers: dict[int, Layer | None] = {}
 
-    def layer(self, block: LogBlock) -> Layer | None:
-        """One of `blocks` as a layer; None for a delete block without keys, which only creates a
-        file group."""
+    def layer(self, block: LogBlock, of: MapSlice) -> Layer | None:
+        """One of `blocks` as a layer of a file group; None for a delete block without keys, which
+        only creates a file group."""
         if block.offset not in self._layers:
-            self._layers[block.offset] = self._open(block)
+            self._layers[block.offset] = self._open(block, of)
         return self._layers[block.offset]
 
-    def _open(self, block: LogBlock) -> Layer | None:
+    def _open(self, block: LogBlock, of: MapSlice) -> Layer | None:
         window = Window(self._content, block.content_offset, block.content_length)
         if block.kind is BlockKind.DELETE:
-            layer = DeleteLayer(window.read_at(0, window.size), path=self.path)
+            layer = DeleteLayer(window.read_at(0, window.size), of, path=self.path)
             return layer if len(layer.keys) else None
         if block.kind is not BlockKind.HFILE:
             raise UnsupportedTableError(
@@ -230,19 +262,20 @@ class OpenLog:
             )
         return ValueLayer(
             _range(self._content, block.content_offset, block.content_length),
+            of,
             path=self.path,
             schema=block.schema,
             size_bytes=block.content_length,
         )
 
 
-def _open_base(fs: FileSystem, file: StoredFile) -> ValueLayer:
+def _open_base(fs: FileSystem, file: StoredFile, of: MapSlice) -> ValueLayer:
     key = (fs.url, file.path, file.size_bytes)
     opened: ValueLayer | None = _OPENED.get(key)
     if opened is None:
         content = _content(fs, file)
         source = _range(content, 0, content.size)
-        opened = ValueLayer(source, path=file.path, schema=None, size_bytes=content.size)
+        opened = ValueLayer(source, of, path=file.path, schema=None, size_bytes=content.size)
         _OPENED.put(key, opened, _cost(file))
     return opened
 

@@ -6,7 +6,7 @@ Source: table_format 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -344,7 +344,9 @@ class MetadataTable:
             raise _expired(self.data_fs, time)
         valid = frozenset(each for each in self.valid | self.archived if each <= limit)
         buckets = tuple(
-            IndexBucket(MapSlice.of(file_slice, number, valid), now.buckets[0].zone)
+            IndexBucket(
+                MapSlice.of(file_slice, number, valid, groups=len(slices)), now.buckets[0].zone
+            )
             for number, file_slice in enumerate(slices)
         )
         return RecordIndex(self.data_fs, buckets)
@@ -388,13 +390,13 @@ class MetadataTable:
             }
         )
 
-    def _index_of(self, slices: Iterable[FileSlice], method: str) -> RecordIndex:
+    def _index_of(self, slices: Sequence[FileSlice], method: str) -> RecordIndex:
         zone = zone_of(self.config.timezone)
-        buckets = tuple(
-            IndexBucket(MapSlice.of(file_slice, number, self.valid_in(file_slice)), zone, method)
-            for number, file_slice in enumerate(slices)
+        mapped = (
+            MapSlice.of(each, number, self.valid_in(each), groups=len(slices))
+            for number, each in enumerate(slices)
         )
-        return RecordIndex(self.data_fs, buckets)
+        return RecordIndex(self.data_fs, tuple(IndexBucket(each, zone, method) for each in mapped))
 
     def elastic_state(self, *, limit: InstantTime | None = None) -> IndexState:
         """The state of the elastic index.  Raises IndexNotReadyError where it lacks commits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timedelta, tzinfo
+from itertools import permutations
 
 import pytest
 
@@ -151,6 +152,22 @@ def test_rows_are_right_where_any_log_of_the_metadata_table_is_another(
         check_rows(fs, content, f"with {other} as {lost}")
         change(fs, "delete", content)
         check_rows(fs, content, f"after the delete with {other} as {lost}")
+
+
+@pytest.mark.parametrize(("version", "kind"), TABLES)
+def test_no_key_is_lost_where_base_files_of_the_record_index_are_exchanged(
+    version: int, kind: TableType
+) -> None:
+    """Their commit may be archived, so that no file tells their sizes."""
+    table = sound(version, kind)
+    found = names_in(table.fs, f"{METADATA}record_index/")
+    for first, second in permutations([name for name in found if name.endswith(".hfile")], 2):
+        fs, content = copied(table.fs), dict(table.rows)
+        fs.replace(first, table.fs.read(second))
+        change(fs, "upsert", content)
+        check_rows(fs, content, f"after the upsert with {second} as {first}")
+        change(fs, "delete", content)
+        check_rows(fs, content, f"after the delete with {second} as {first}")
 
 
 def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> None:

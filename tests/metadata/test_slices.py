@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from pyhudi._native.hashing import bucket_of
 from pyhudi.errors import CorruptFileError, UnsupportedTableError
 from pyhudi.formats.log_block import delete_block, empty_delete_block, rollback_block
 from pyhudi.formats.log_file import BlockKind, HeaderKey, read_blocks, write_block
@@ -170,3 +171,24 @@ def test_flipped_bytes_give_the_same_values_or_an_error() -> None:
             continue
         assert found.keys() <= want.keys()
         assert all(want[key] == value for key, value in found.items())
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("home", [0, 1])
+def test_a_file_with_keys_of_another_group_is_refused(number: int, home: int) -> None:
+    """As long as the right one and of the same commit, so that only its keys tell."""
+    keys = [f"k{n}" for n in range(8)]
+    homes = bucket_of(pa.array(keys), 2).tolist()
+    mine = [key for key, of in zip(keys, homes, strict=True) if of == home]
+    texts = pa.array(mine).cast(pa.binary())
+    (block,) = value_blocks(texts, pa.array([b"x"] * len(mine)), instant=InstantTime("1"))
+    for content in (block, gone("1", *mine)):
+        fs, name = MemoryFileSystem(root=f"{home}-{number}"), f"log.{len(content)}"
+        fs.create(name, content)
+        file = StoredFile(name, len(content))
+        file_slice = MapSlice("record_index", number, None, (file,), VALID, groups=2)
+        if home == number:
+            newest_values(fs, file_slice, pa.array(keys))
+            continue
+        with pytest.raises(CorruptFileError, match="keys of another file group"):
+            newest_values(fs, file_slice, pa.array(keys))

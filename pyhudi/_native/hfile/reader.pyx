@@ -140,6 +140,14 @@ cdef class HFileReader:
         return self._layout.entry_count
 
     @property
+    def key_range(self):
+        """(least key, greatest key); None if the file has no cells or does not state them."""
+        cdef BlockIndex root = self._layout.root
+        if self._layout.last_row is None or not root.count:
+            return None
+        return root.rows[0][: root.row_sizes[0]], self._layout.last_row
+
+    @property
     def blocks_read(self):
         """DATA blocks fetched or decoded since opening, without those served from memory."""
         return self._store.blocks_read
