@@ -41,10 +41,16 @@ def batches(count: int, seed: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([ids, parts, values], schema=SCHEMA)
 
 
+def deleted_step(keys: int) -> int:
+    """Keys whose numbers are multiples of it are deleted before faults are planted."""
+    return 1 + keys // 99
+
+
 def planted(table: pyhudi.Table, path: str, args: argparse.Namespace) -> dict[str, int]:
     """Plant faults of every kind; how many of each."""
     draw = random.Random(args.seed)
-    chosen = [key_of(n, args.seed) for n in draw.sample(range(args.keys), args.faults)]
+    some = draw.sample(range(args.keys), args.faults + 99)
+    chosen = [key_of(n, args.seed) for n in some if n % deleted_step(args.keys)][: args.faults]
     found = table.lookup(chosen).to_pylist()
     true: dict[str, Place] = {r["record_key"]: (r["partition_path"], r["file_id"]) for r in found}
     third = args.faults // 3
@@ -73,7 +79,7 @@ def main() -> int:
             path, SCHEMA, record_key="id", partition_by="part", table_type=args.kind
         )
         table.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, batches(args.keys, args.seed)))
-        table.delete(keys=[key_of(n, args.seed) for n in range(0, args.keys, 1 + args.keys // 99)])
+        table.delete(keys=[key_of(n, args.seed) for n in range(0, args.keys, deleted_step(args.keys))])
         table.upsert(next(batches(min(args.keys, 10_000), args.seed)))
         clean = table.index.verify()
         wrong += not clean.is_exact
