@@ -66,6 +66,15 @@ def seconds(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def delta_rows(path: str, query: str) -> pa.Table:
+    """The rows of a query of the Delta table `t` at a path, by delta-rs' own engine: its dataset
+    for Arrow leaves threads that often abort the process at its end."""
+    import deltalake
+
+    engine = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
+    return pa.table(engine.execute(query).read_all())
+
+
 def run(rows: int, size: int) -> None:
     import deltalake
 

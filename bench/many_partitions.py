@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench import machine
+from bench.local_upsert import delta_rows
 from bench.results import state
 
 SIZES = {"smoke": (200, 4), "small": (120_000, 600), "full": (400_000, 2_000)}
@@ -141,11 +142,6 @@ def _delta(engine: str, folder: str, base: pa.Table) -> tuple[Callable[..., obje
     import deltalake
 
     path = f"{folder}/table"
-
-    def read() -> pa.Table:  # its dataset for Arrow often ends the process with an abort
-        query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
-        return pa.table(query.execute("select id, a from t").read_all())
-
     return (
         lambda: deltalake.write_deltalake(path, base, partition_by=["part"]),
         lambda rows: (
@@ -155,7 +151,7 @@ def _delta(engine: str, folder: str, base: pa.Table) -> tuple[Callable[..., obje
             .when_not_matched_insert_all()
             .execute()
         ),
-        read,
+        lambda: delta_rows(path, "select id, a from t"),
     )
 
 

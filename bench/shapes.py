@@ -36,6 +36,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench import machine
+from bench.local_upsert import delta_rows
 from bench.process_tree import measured
 from bench.shape_engine import ENGINES as ON_SPARK
 from bench.shape_rows import SHAPES, Shape, shape_of
@@ -99,17 +100,13 @@ def _delta(engine: str, path: str, shape: Shape) -> dict[str, Callable[..., Any]
         merge = deltalake.DeltaTable(path).merge(rows, same, source_alias="s", target_alias="t")
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    def rows_of(text: str) -> pa.Table:  # its dataset for Arrow often ends the process by an abort
-        query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
-        return pa.table(query.execute(text).read_all())
-
     def point(key: str, partition: str | None) -> list[int]:
-        return rows_of(f"select a from t where id = '{key}'")["a"].to_pylist()
+        return delta_rows(path, f"select a from t where id = '{key}'")["a"].to_pylist()
 
     return {
         "load": lambda rows: deltalake.write_deltalake(path, rows, partition_by=by),
         "upsert": upsert,
-        "snapshot": lambda: rows_of("select * from t"),
+        "snapshot": lambda: delta_rows(path, "select * from t"),
         "point": point,
     }
 

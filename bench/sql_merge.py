@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 import pyhudi
 from bench.lineitem import lineitem
+from bench.local_upsert import delta_rows
 from bench.results import state
 
 ENGINES = ("cow", "mor", "delta-rs", "duckdb")
@@ -133,11 +134,7 @@ def load(folder: Path, engine: str) -> None:
 def checksum(folder: Path, engine: str) -> tuple[int, float, float]:
     columns = ["l_quantity", "l_extendedprice"]
     if engine == "delta-rs":
-        import deltalake
-
-        # Its dataset for Arrow often ends the process with an abort.
-        query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder / engine))
-        rows = pa.table(query.execute(f"select {', '.join(columns)} from t").read_all())
+        rows = delta_rows(str(folder / engine), f"select {', '.join(columns)} from t")
     elif engine == "duckdb":
         import duckdb
 
