@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+
+INTEGERS: Final = pa.decimal128(20, 0)
+"""A decimal of every 64-bit integer.  Arrow casts integers only to decimals with room for all of
+their type; through this one it asks for the room that the values need."""
 
 
 def exact_array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
@@ -28,6 +33,13 @@ def exact_array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
             if _is_cut(value, stored):
                 raise ValueError(f"{value!r} is not a value of {kind}: {stored!r} would be stored")
     return found
+
+
+def check_finite(given: pa.Array | pa.ChunkedArray, found: pa.Array | pa.ChunkedArray) -> None:
+    """Raise ArrowInvalid if a number became infinite in a cast to a narrower float."""
+    same = pc.equal(pc.is_inf(found), pc.is_inf(given))
+    if not pc.all(same, min_count=0).as_py():
+        raise pa.ArrowInvalid("the number is too large for the column")
 
 
 def _is_cut(value: Any, stored: Any) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.arrays import check_finite
 from pyhudi.ingest.message_formats import json_values
 from pyhudi.ingest.message_formats.json_values import decimals, times_of_day
 
@@ -41,7 +41,7 @@ def exact(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return _of_decimal(array, kind)
     found = array.cast(kind)
     if pt.is_floating(kind) and pt.is_floating(source):
-        _check_finite(array, found)
+        check_finite(array, found)
     return found
 
 
@@ -89,12 +89,6 @@ def _of_moment(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pt.is_date(kind) and not pc.all(pc.equal(found.cast(source), array), min_count=0).as_py():
         raise pa.ArrowInvalid("the time is not the beginning of a day")
     return found
-
-
-def _check_finite(given: pa.Array, found: pa.Array) -> None:
-    infinite = np.isinf(found.to_numpy(zero_copy_only=False).astype(np.float64))
-    if infinite.any() and (~np.isinf(given.to_numpy(zero_copy_only=False))[infinite]).any():
-        raise pa.ArrowInvalid("the number is too large for the column")
 
 
 def _is_text(kind: pa.DataType) -> bool:

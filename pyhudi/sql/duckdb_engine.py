@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from pyhudi.api.input_conversion import arrow_table
 from pyhudi.api.table import Table, create_table, open_table
+from pyhudi.arrays import INTEGERS, check_finite
 from pyhudi.duckdb import attach
 from pyhudi.engines.snapshot_parts import is_native
 from pyhudi.errors import PyhudiError, UserError
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 _ROWS: Final = 65_536
 """Rows of a batch that DuckDB returns."""
 _DIALECT: Final = "duckdb"
-_WHOLE: Final = pa.decimal128(20, 0)
 _open: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 """Connections of statements."""
 _AGAIN_SECONDS: Final = 0.05
@@ -277,12 +277,10 @@ def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
             # Arrow takes them as days or microseconds
             raise pa.ArrowInvalid("numbers are no times")
         if pa.types.is_integer(column.type) and pa.types.is_decimal(to.type):
-            column = pc.cast(column, _WHOLE)  # Arrow asks for the digits that all integers need
+            column = pc.cast(column, INTEGERS)
         found = pc.cast(column, to.type)
         if pa.types.is_floating(found.type) and pa.types.is_floating(column.type):
-            same = pc.equal(pc.is_inf(found), pc.is_inf(column))
-            if not pc.all(same, min_count=0).as_py():
-                raise pa.ArrowInvalid("the number is too large")
+            check_finite(column, found)
         return found
     except pa.ArrowException as error:
         raise UserError(

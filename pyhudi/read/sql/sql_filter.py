@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.arrays import exact_array
+from pyhudi.arrays import INTEGERS, exact_array
 from pyhudi.errors import UserError
 from pyhudi.formats.nested_fields import check_same_fields
 from pyhudi.near_names import columns_hint
@@ -119,7 +119,7 @@ def as_value(
         if pt.is_nested(kind):
             check_same_fields(_type_of(value, schema), kind, str(value))
         if pt.is_decimal(kind) and pt.is_integer(_type_of(value, schema)):
-            value = value.cast(pa.decimal128(20, 0))  # Arrow asks for the digits of all integers
+            value = value.cast(INTEGERS)
         return value.cast(kind)
     try:
         return pc.scalar(exact_array([value], kind)[0])
