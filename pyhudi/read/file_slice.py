@@ -105,18 +105,24 @@ def stored_columns(spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> list[str
     return found or [spec.table.names[0]]
 
 
+def with_partition_values(
+    rows: pa.Table, schema: pa.Schema, values: Mapping[str, pa.Scalar]
+) -> pa.Table:
+    """Rows of a schema: columns named in `values`, of a partition, have that value in each row,
+    whatever is stored; the others come from `rows`."""
+    columns = [
+        pa.repeat(values[name], rows.num_rows) if name in values else rows.column(name)
+        for name in schema.names
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def finish(rows: pa.Table, spec: SliceSpec, values: Mapping[str, pa.Scalar]) -> pa.Table:
     """Set the partition columns, apply the filter, order the columns."""
-    columns = []
     visible = _visible(spec)
     if not visible.names:
         return rows.select([])  # rows that are only counted
-    for field in visible:
-        if field.name in values:
-            columns.append(pa.repeat(values[field.name], rows.num_rows))
-        else:
-            columns.append(rows.column(field.name))
-    table = pa.Table.from_arrays(columns, schema=visible)
+    table = with_partition_values(rows, visible, values)
     if spec.where is not None:
         table = spec.where.passing(table)
     return table if len(visible) == len(spec.columns) else table.select(list(spec.columns))

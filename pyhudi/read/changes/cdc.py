@@ -35,6 +35,7 @@ from pyhudi.read.changes.snapshot_diff import (
     diff_task,
     tasks_at,
 )
+from pyhudi.read.file_slice import with_partition_values
 from pyhudi.read.scan_tasks import ReadTask
 from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState
@@ -163,8 +164,10 @@ def _logs(
     history = state.columns()
     names = None if history is None else history.stored(instant.time)
     for stat in commit.stats:
+        if not stat.cdc_sizes:
+            continue
         fixed = partition_values(state.config, values, stat.partition)
-        for path in stat.cdc_sizes or ():
+        for path in stat.cdc_sizes:
             yield stat.group, CdcTask(state.fs, path, stat.partition, values, fixed, names)
 
 
@@ -209,15 +212,8 @@ def _fitted(side: pa.ChunkedArray, task: CdcTask) -> pa.Array:
     )
     if task.names is not None:
         stored = task.names.renamed(stored, values.names)
-    fitted = conform(relabelled(stored, values), values).combine_chunks()
-    children = [
-        pa.repeat(task.fixed[name], len(structs))
-        if name in task.fixed
-        else column.chunk(0)
-        if column.num_chunks
-        else pa.nulls(0, column.type)
-        for name, column in zip(values.names, fitted.columns, strict=True)
-    ]
+    fitted = with_partition_values(conform(relabelled(stored, values), values), values, task.fixed)
+    children = [column.combine_chunks() for column in fitted.columns]
     return pa.StructArray.from_arrays(children, fields=list(values), mask=absent)
 
 

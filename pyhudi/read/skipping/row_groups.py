@@ -53,7 +53,7 @@ def matching_row_groups(
             )
             stored = fragment.physical_schema
             read = [name for name in where.columns if name not in partition_values]
-            if any(is_zero(partition_values[n]) for n in where.columns if n not in read):
+            if any(is_zero(v) for n, v in partition_values.items() if n in where.columns):
                 return None  # Arrow would take the statistics of what the file stores
             if fragment.num_row_groups < 1 or not all(_alike(stored, table, n) for n in read):
                 return None
