@@ -29,6 +29,7 @@ from pyhudi.merge.merge_rules import MergeRules
 from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
 from pyhudi.read.file_slice import SliceSpec
+from pyhudi.read.skipping.key_uniqueness import is_partitioned
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import (
     COMMIT_SEQNO,
@@ -40,7 +41,6 @@ from pyhudi.records import (
 )
 from pyhudi.storage.spill import Staged
 from pyhudi.table.file_group_view import FileSlice, TableView
-from pyhudi.table.properties import KeyGeneratorKind
 from pyhudi.table.timeline_facts import replaced_groups
 from pyhudi.write.conditional_merge import rows_to_write
 from pyhudi.write.input.batch import BatchChunk, KeyPlan, Rows
@@ -87,8 +87,8 @@ def check_rules(context: WriteContext) -> None:
     """Raise UnsupportedTableError for merge rules that are not supported."""
     rules = context.state.rules
     rules.check()
-    is_one = context.state.config.key_generator is KeyGeneratorKind.NON_PARTITION
-    if not rules.picks and context.index.choice.moves and not is_one:
+    can_move = context.index.choice.moves and is_partitioned(context.state)
+    if can_move and not rules.picks:
         raise UnsupportedTableError(
             "a record that is merged with the stored one cannot move to another partition",
             hint="set the index's update.partition.path to false",
