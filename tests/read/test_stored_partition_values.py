@@ -85,4 +85,4 @@ def test_filters_select_by_the_values_of_paths(kind: str, seed: int, tmp_path: P
         assert sorted(changed["id"].to_pylist()) == want, where
     if table.config.cdc_enabled:
         for side in table.capture(since=start)["after"].to_pylist():
-            assert side is None or order(side["p"] or 0) == order(homes[side["id"]] or 0)
+            assert side is None or order(side["p"]) == order(homes[side["id"]])
