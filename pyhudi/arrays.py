@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
@@ -18,6 +19,15 @@ Longs = npt.NDArray[np.int64]
 INTEGERS: Final = pa.decimal128(20, 0)
 """A decimal of every 64-bit integer.  Arrow casts integers only to decimals with room for all of
 their type; through this one it asks for the room that the values need."""
+_DIGITS_MAX: Final = 76
+"""Of decimals of 256 bits."""
+_TEXT: Final = pa.decimal256(_DIGITS_MAX, _DIGITS_MAX // 2)
+DECIMAL_TEXT: Final = (
+    r"^[+-]?(\d{0,38}(\.\d{0,38})?([eE]-(0*\d|[12]\d|3[0-8]))?"
+    r"|\d{0,19}(\.\d{0,38})?[eE]\+?(0*\d|1\d)"
+    r"|\d(\.\d{0,38})?[eE]\+?([12]\d|3[0-7]))$"
+)
+"""Texts whose numbers are below 10**38 and have at most 76 digits after the point."""
 
 
 def exact_array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
@@ -66,3 +76,33 @@ def _is_cut(value: Any, stored: Any) -> bool:
             )
         case _:
             return False
+
+
+def exact_cast(values: Any, kind: pa.DataType) -> Any:
+    """An Arrow scalar, array or chunked array as another type, as Arrow casts it.
+
+    Decimals, integers and texts become the same decimals or raise ArrowInvalid: Arrow itself wraps
+    around beyond 128 bits, and ends the process for a text with a large exponent.
+    """
+    source = values.type
+    if pt.is_integer(source) and pt.is_decimal(kind):
+        values, source = pc.cast(values, INTEGERS), INTEGERS
+    wide = wide_decimal(source, kind)
+    if wide is None:
+        return pc.cast(values, kind)
+    if not pt.is_decimal(source):
+        if not isinstance(values, pa.Array | pa.ChunkedArray):
+            return exact_cast(pa.array([values.as_py()], source), kind)[0]
+        if not pc.all(pc.match_substring_regex(values, DECIMAL_TEXT), min_count=0).as_py():
+            raise pa.ArrowInvalid("the text is not a decimal, or has more digits than the column")
+    return pc.cast(pc.cast(values, wide), kind)
+
+
+def wide_decimal(source: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
+    """The type by way of which Arrow casts decimals, and texts that match `DECIMAL_TEXT`, to `kind`
+    exactly; None for other types."""
+    if not pt.is_decimal128(kind):
+        return None
+    if pt.is_decimal(source):
+        return pa.decimal256(_DIGITS_MAX, kind.scale)
+    return _TEXT if pt.is_string(source) or pt.is_large_string(source) else None

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi._native import AvroCodec
-from pyhudi.arrays import INTEGERS
+from pyhudi.arrays import exact_cast
 from pyhudi.errors import CorruptFileError, UnsupportedTableError, UserError
 
 DELETE_VERSION: Final = 3
@@ -335,10 +335,8 @@ def _as_ordering(values: pa.Array, expected: pa.DataType, path: str) -> pa.Array
     """
     if pt.is_temporal(expected) and expected.bit_width == 64 and pt.is_int32(values.type):
         values = pc.cast(values, pa.int64())
-    if pt.is_decimal(expected) and pt.is_integer(values.type):
-        values = pc.cast(values, INTEGERS)
     try:
-        return pc.cast(values, expected)
+        return exact_cast(values, expected)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as unfit:
         raise UnsupportedTableError(
             "a delete's ordering value does not fit the table's ordering field",

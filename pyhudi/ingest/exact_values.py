@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.arrays import check_finite
+from pyhudi.arrays import check_finite, exact_cast
 from pyhudi.ingest.message_formats import json_values
 from pyhudi.ingest.message_formats.json_values import decimals, times_of_day
 
@@ -39,7 +39,7 @@ def exact(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return decimals(array, kind)
     if pt.is_decimal(source) and pt.is_floating(kind):
         return _of_decimal(array, kind)
-    found = array.cast(kind)
+    found = exact_cast(array, kind)
     if pt.is_floating(kind) and pt.is_floating(source):
         check_finite(array, found)
     return found

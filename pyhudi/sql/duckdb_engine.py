@@ -16,12 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from pyhudi.api.input_conversion import arrow_table
 from pyhudi.api.table import Table, create_table, open_table
-from pyhudi.arrays import INTEGERS, check_finite
+from pyhudi.arrays import check_finite, exact_cast
 from pyhudi.duckdb import attach
 from pyhudi.engines.snapshot_parts import is_native
 from pyhudi.errors import PyhudiError, UserError
@@ -276,9 +275,7 @@ def _cast(column: pa.Array, to: pa.Field) -> pa.Array:
         if {_is_counted(column.type), _is_counted(to.type)} == {True, False}:
             # Arrow takes them as days or microseconds
             raise pa.ArrowInvalid("numbers are no times")
-        if pa.types.is_integer(column.type) and pa.types.is_decimal(to.type):
-            column = pc.cast(column, INTEGERS)
-        found = pc.cast(column, to.type)
+        found = exact_cast(column, to.type)
         if pa.types.is_floating(found.type) and pa.types.is_floating(column.type):
             check_finite(column, found)
         return found

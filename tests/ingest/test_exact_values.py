@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,31 @@ def test_a_value_that_the_column_does_not_have_is_refused(
 ) -> None:
     with pytest.raises((pa.ArrowException, SchemaError)):
         converted(value, source, kind)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_decimal_becomes_the_same_number_or_none(seed: int) -> None:
+    """From texts and other decimals; Arrow wraps around beyond 128 bits."""
+    draw = random.Random(seed)
+    with localcontext() as context:
+        context.prec = 200
+        for _ in range(400):
+            precision = draw.choice([38, draw.randint(1, 38)])
+            kind = pa.decimal128(precision, draw.randint(0, precision))
+            digits = "".join(draw.choices("0123456789", k=draw.randint(1, 38)))
+            scale = draw.randint(0, len(digits))
+            number = Decimal(draw.choice("-+") + digits).scaleb(-scale)
+            text = f"{number:{draw.choice('feE')}}"
+            place = Decimal(1).scaleb(-kind.scale)
+            is_one = abs(number) < 10 ** (kind.precision - kind.scale)
+            is_one = is_one and number.quantize(place) == number
+            source = pa.decimal128(len(digits), scale)
+            for value, given in ((text, pa.string()), (number, source)):
+                try:
+                    found = converted(value, given, kind)
+                except (pa.ArrowException, SchemaError):
+                    found = None
+                assert found == (number if is_one else None), (text, given, kind)
 
 
 def test_rows_of_files_with_other_types_are_stored_exactly_or_rejected(tmp_path: Path) -> None:

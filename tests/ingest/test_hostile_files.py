@@ -135,13 +135,14 @@ def test_compressed_text_is_read(tmp_path: Path, form: str) -> None:
 CRASHES = [
     b"null\n", b"null\nnull\n", b'{"id":"a","v":1}\nnull\nbad\n', b"{bad\nnull\n", b"[\n", b"\n",
     b"  \n", b'{"id":"a","o":\n{"id":"b"}}\n', b"[" * 100_000, b'{"a":' * 100_000, b"\0" * 100,
+    b'{"id":"a","d":"1e-2147483600"}\n', b'{"id":"a","d":1e-90000000}\n',
     b'{"id":"a","v":[[[[null]]]]}\n', b'{"":{"":{"":null}}}\n', b'{"id":null}\n', b'{"v":1}\n',
 ]  # fmt: skip
 PROGRAM = """
 import sys, pathlib, pyarrow as pa, pyhudi
 from pyhudi.ingest import FileSource, Stream
 folder = pathlib.Path(sys.argv[1])
-schema = pa.schema({"id": pa.string(), "v": pa.int64()})
+schema = pa.schema({"id": pa.string(), "v": pa.int64(), "d": pa.decimal128(10, 2)})
 for path in sorted((folder / "in").iterdir()):
     table = pyhudi.create_table(folder / ("t" + path.name), schema, record_key="id")
     Stream(FileSource(folder / "in", pattern=path.name), table, bad_rows="skip").run_once()

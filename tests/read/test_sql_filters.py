@@ -326,6 +326,27 @@ def test_a_filter_without_a_result_for_a_value_is_a_typed_error(tmp_path: Path, 
             table.update({"b": True}, where=text)
 
 
+@pytest.mark.parametrize("given", ["s", "d"])
+def test_a_cast_to_a_decimal_has_all_digits_or_fails(given: str) -> None:
+    """Arrow wraps around beyond 128 bits, and a text with a large exponent ends the process."""
+    cast = as_filter(
+        f"cast({given} as decimal(38, 23)) > 1.5",
+        pa.schema({"s": pa.string(), "d": pa.decimal128(38, 2)}),
+    )
+    values = [Decimal("1.51"), None, Decimal(1)]
+    fine = pa.table(
+        {"s": [v and str(v) for v in values], "d": pa.array(values, pa.decimal128(38, 2))}
+    )
+    assert fine.filter(cast).num_rows == 1
+    assert fine.slice(1, 1).filter(cast).num_rows == 0
+    wrong = ["321570089990602999999994.29", "x", "", "1e-2147483600", "0." + "0" * 40 + "1"]
+    for text in wrong[: 1 if given == "d" else None]:
+        number = Decimal(text if given == "d" else 0)
+        rows = pa.table({"s": [text], "d": pa.array([number], pa.decimal128(38, 2))})
+        with pytest.raises(pa.ArrowInvalid):
+            rows.filter(cast)
+
+
 def _nodes(tree: Any) -> Any:
     yield tree
     for value in tree.args.values():

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import pyhudi
@@ -186,6 +187,36 @@ def test_numbers_are_written_as_they_are_or_not_at_all(tmp_path: Path) -> None:
     rows = lake.sql("select * from sums order by id").to_pylist()
     assert [row["d"] for row in rows] == [Decimal("5.00"), Decimal("2000000.00")]
     assert [row["f"] for row in rows] == [3.0, float(np.float32(0.1))]
+
+
+@pytest.mark.parametrize(
+    "value", ["321570089990602999999994.29", "'321570089990602999999994.29'", "wide", "wide + n"]
+)
+def test_a_decimal_beyond_the_digits_of_its_column_is_refused(tmp_path: Path, value: str) -> None:
+    """Arrow wraps around beyond 128 bits: 150888387855394.57 would be stored."""
+    lake = pyhudi.connect(tmp_path)
+    lake.sql(
+        "create table sums (id bigint, d decimal(38, 23), wide decimal(30, 2), n bigint)"
+        " tblproperties (primaryKey = 'id')"
+    )
+    lake.sql("insert into sums values (1, 7, 321570089990602999999994.29, 7)")
+    refused = pytest.raises(pyhudi.UserError, match=r"does not fit|not of the column's type")
+    for text in (
+        f"insert into sums select 2, {value}, 1, 1 from sums",
+        f"update sums set d = {value}",
+        f"merge into sums using (select 1 as id) s on sums.id = s.id"
+        f" when matched then update set d = {value}",
+    ):
+        with refused:
+            lake.sql(text)
+    table = pyhudi.open_table(tmp_path / "sums")
+    with refused:
+        table.update({"d": value})
+    with refused:
+        table.update({"d": pc.field("wide")})
+    assert lake.sql("select d from sums").to_pylist() == [{"d": Decimal(7)}]
+    table.update({"d": "n"})
+    assert lake.sql("select d from sums").to_pylist() == [{"d": Decimal(7)}]
 
 
 @pytest.mark.parametrize("ts", [1, 9])

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.arrays import Mask
+from pyhudi.arrays import Mask, exact_cast
 from pyhudi.errors import SchemaError
 from pyhudi.formats.schema_conform import widens
 from pyhudi.write.input.schema_check import fit_schema
@@ -234,7 +234,7 @@ def _values(texts: pa.Array, kind: PostgresType, target: pa.DataType) -> pa.Arra
         plain = pc.replace_substring(texts, "-", "")
         return pc.cast(_from_hex(plain, ""), target)
     if pt.is_decimal(target):
-        return pc.cast(texts, target)  # not by way of floats
+        return exact_cast(texts, target)  # not by way of floats
     if pt.is_nested(target):
         raise pa.ArrowInvalid("not a list")
     natural = kind.natural

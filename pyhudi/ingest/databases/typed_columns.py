@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyhudi.arrays import exact_cast
 from pyhudi.errors import SchemaError
 from pyhudi.formats.schema_conform import widens
 
@@ -26,7 +26,7 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for column, field in zip(batch.columns, schema, strict=True):
         try:
-            columns.append(column if column.type == field.type else pc.cast(column, field.type))
+            columns.append(column if column.type == field.type else exact_cast(column, field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
                 "values of the database do not fit the table's column",

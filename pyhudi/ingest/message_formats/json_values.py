@@ -18,6 +18,7 @@ import pyarrow.types as pt
 
 from pyhudi._native import json_values as native
 from pyhudi._native.json_values import JsonNode, JsonRows
+from pyhudi.arrays import exact_cast
 from pyhudi.errors import SchemaError
 from pyhudi.ingest.source import failing_places
 
@@ -368,7 +369,7 @@ def of_text(kind: pa.DataType) -> Convert:
 
 def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """The exact numbers, without a float in between."""
-    return texts.cast(pa.string()).cast(kind)
+    return exact_cast(texts.cast(pa.string()), kind)
 
 
 def floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:

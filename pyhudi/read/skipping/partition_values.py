@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pyhudi.arrays import exact_cast
 from pyhudi.read.predicate import Predicate
 from pyhudi.records import DEFAULT_PARTITION
 from pyhudi.table.properties import KeyGeneratorKind, TableConfig
@@ -66,7 +67,7 @@ def _value(text: str | None, data_type: pa.DataType) -> pa.Scalar | None:
     try:
         if pt.is_timestamp(data_type):
             return _moment(text, data_type)
-        return pa.scalar(text, pa.string()).cast(data_type)
+        return exact_cast(pa.scalar(text, pa.string()), data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         return None
 

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.arrays import INTEGERS, exact_array
+from pyhudi.arrays import DECIMAL_TEXT, INTEGERS, exact_array, exact_cast, wide_decimal
 from pyhudi.errors import UserError
 from pyhudi.formats.nested_fields import check_same_fields
 from pyhudi.near_names import columns_hint
@@ -49,6 +49,7 @@ from pyhudi.read.predicate import (
     Node,
     Not,
     Or,
+    Unknown,
     literal,
     to_arrow,
 )
@@ -118,8 +119,10 @@ def as_value(
     if isinstance(value, pc.Expression):
         if pt.is_nested(kind):
             check_same_fields(_type_of(value, schema), kind, str(value))
-        if pt.is_decimal(kind) and pt.is_integer(_type_of(value, schema)):
-            value = value.cast(INTEGERS)
+        if pt.is_decimal(kind):
+            return to_arrow(
+                _as_decimal(Unknown(value, "is not SQL"), _type_of(value, schema), kind)
+            )
         return value.cast(kind)
     try:
         return pc.scalar(exact_array([value], kind)[0])
@@ -130,6 +133,19 @@ def as_value(
             type=str(kind),
             cause=str(error),
         ) from None
+
+
+def _as_decimal(node: Node, own: pa.DataType, kind: pa.DataType) -> Node:
+    """A value as a decimal; one that the type lacks fails as the rows are read."""
+    if pt.is_integer(own):
+        node, own = Cast(node, INTEGERS), INTEGERS
+    wide = wide_decimal(own, kind)
+    if wide is None:
+        return Cast(node, kind)
+    if not pt.is_decimal(own):
+        fits = Call("match_substring_regex", (node,), (("pattern", DECIMAL_TEXT),))
+        node = Call("if_else", (fits, node, literal("", own)))  # no decimal has this text
+    return Cast(Cast(node, wide), kind)
 
 
 def _type_of(value: pc.Expression, schema: pa.Schema) -> pa.DataType:
@@ -633,7 +649,7 @@ class _Conversion:
             try:
                 found = scalar_of(given.literal, None, given.kind)  # type: ignore[arg-type]
                 self.check_cast(found.type, kind, node)
-                return _Value(Literal(found.cast(kind)), kind)
+                return _Value(Literal(exact_cast(found, kind)), kind)
             except (ValueError, OverflowError, pa.ArrowException):
                 return self.refuse_literal(given, kind)
         own = self.known_kind(given)
@@ -683,9 +699,8 @@ class _Conversion:
         """A value as one of another type; one that the type lacks fails as the rows are read."""
         if pt.is_floating(kind) and (pt.is_integer(own) or pt.is_floating(own)):
             return Cast(node, kind, safe=False)
-        if pt.is_integer(own) and pt.is_decimal(kind):
-            wide = pa.decimal128(min(38, max(19 + kind.scale, kind.precision)), kind.scale)
-            return Cast(Cast(node, wide), kind)
+        if pt.is_decimal(kind):
+            return _as_decimal(node, own, kind)
         if pt.is_timestamp(kind) and kind.tz is not None and is_time(own):
             return self.zoned(node, own, kind)
         return Cast(node, kind)
@@ -695,12 +710,11 @@ class _Conversion:
         if not value.is_literal:
             own, operand = self.known_kind(value), self.alone(value)
             check_same_fields(own, kind, self.text)
-            is_wide = pt.is_integer(own) and pt.is_decimal(kind)
-            return self.as_kind(operand, own, kind) if is_wide else Cast(operand, kind)
+            return self.as_kind(operand, own, kind) if pt.is_decimal(kind) else Cast(operand, kind)
         if value.literal is None:
             return literal(None, kind)
         try:
-            return Literal(self.scalar(value, kind).cast(kind))
+            return Literal(exact_cast(self.scalar(value, kind), kind))
         except pa.ArrowException as error:
             raise UserError(
                 "the update has a value that does not fit",

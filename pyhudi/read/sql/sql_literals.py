@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from pyhudi.arrays import exact_cast
 from pyhudi.read.predicate import COMPARISONS
 from pyhudi.read.sql.sql_syntax import is_bytes, is_text
 
@@ -103,7 +104,7 @@ def scalar_of(
         return pa.scalar(float_of(literal), target)
     if pt.is_integer(target) or pt.is_decimal(target):
         if isinstance(literal, str):
-            return pa.scalar(literal).cast(target)
+            return exact_cast(pa.scalar(literal), target)
         if not is_number:
             raise ValueError("not a number")
         if isinstance(literal, bytes) or pt.is_integer(target):
