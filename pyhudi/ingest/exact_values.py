@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from pyhudi.arrays import check_finite, exact_cast
 from pyhudi.ingest.message_formats import json_values
-from pyhudi.ingest.message_formats.json_values import decimals, times_of_day
+from pyhudi.ingest.message_formats.json_values import check_integers, decimals, times_of_day
 
 _INFINITE: Final = r"(?i)^[+-]?inf(inity)?$"
 _BASE: Final = r"[xX]"
@@ -68,6 +68,7 @@ def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         stated = pc.match_substring_regex(texts.filter(infinite), _INFINITE)
         if not pc.all(stated).as_py():
             raise pa.ArrowInvalid("the number is too large for the column")
+    check_integers(texts, found)
     return found
 
 

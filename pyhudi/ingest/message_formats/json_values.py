@@ -24,6 +24,7 @@ from pyhudi.ingest.source import failing_places
 
 _EXACT: Final = 1 << 53
 """Integers up to this are numbers of float64."""
+_EXACT_32: Final = 1 << 24
 _NUMBERS: Final = (native.INTEGER, native.NUMBER)
 _TEXTS: Final = (native.TEXT, native.ESCAPED)
 _NOT_FINITE: Final = "^(NaN|-?Infinity)$"
@@ -374,18 +375,22 @@ def decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """The nearest numbers; integers exactly.  Raises ArrowInvalid, for infinity too."""
-    found = texts.cast(pa.float64())
-    size = np.abs(found.to_numpy(zero_copy_only=False))
-    whole = np.flatnonzero((size >= _EXACT) if not pt.is_float32(kind) else (size >= 1 << 24))
-    narrow = found if pt.is_float64(kind) else found.cast(kind)
-    limited = narrow.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    if np.isinf(limited).any():
+    found = texts.cast(pa.float64()).cast(kind)
+    if pc.any(pc.is_inf(found)).as_py():
         raise pa.ArrowInvalid("the number is too large for the column")
-    for place in whole.tolist():
+    check_integers(texts, found)
+    return found
+
+
+def check_integers(texts: pa.Array, found: pa.Array) -> None:
+    """Raises ArrowInvalid if the text of an integer has become another number."""
+    numbers = found.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    size = np.abs(numbers)
+    limit = _EXACT_32 if pt.is_float32(found.type) else _EXACT
+    for place in np.flatnonzero((size >= limit) & (size < np.inf)).tolist():
         text = texts[place].as_py()
-        if not any(mark in text for mark in ".eE") and int(text) != int(limited[place]):
-            raise pa.ArrowInvalid(f"the integer {text} is not a number of {kind}")
-    return narrow
+        if not any(mark in text for mark in ".eE") and int(text) != int(numbers[place]):
+            raise pa.ArrowInvalid(f"the integer {text} is not a number of {found.type}")
 
 
 def _not_finite(texts: pa.Array, kind: pa.DataType) -> pa.Array:
