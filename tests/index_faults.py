@@ -79,7 +79,8 @@ def main() -> int:
             path, SCHEMA, record_key="id", partition_by="part", table_type=args.kind
         )
         table.bulk_insert(pa.RecordBatchReader.from_batches(SCHEMA, batches(args.keys, args.seed)))
-        table.delete(keys=[key_of(n, args.seed) for n in range(0, args.keys, deleted_step(args.keys))])
+        deleted = range(0, args.keys, deleted_step(args.keys))
+        table.delete(keys=[key_of(n, args.seed) for n in deleted])
         table.upsert(next(batches(min(args.keys, 10_000), args.seed)))
         clean = table.index.verify()
         wrong += not clean.is_exact
