@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from pyhudi.cli.output import json_text, row_values
 from pyhudi.errors import UserError
 from pyhudi.formats.nan_statistics import has_floats
+from pyhudi.formats.schema_conform import is_any_list
 from pyhudi.read.scan import Scan
 
 FORMATS: Final = ("table", "csv", "json", "parquet")
@@ -45,6 +48,16 @@ def write_rows(rows: Scan | pa.Table, form: str, output: str | None, limit: int 
             write(batch)
             written += batch.num_rows
     return written
+
+
+def uniquely_named(rows: pa.Table) -> pa.Table:
+    """The rows, with `_1`, `_2` and so on after names that columns before have."""
+    names: list[str] = []
+    for name in rows.column_names:
+        others = (f"{name}_{number}" for number in count(1))
+        free = (other for other in chain([name], others) if other not in names)
+        names.append(next(free))
+    return rows.rename_columns(names)
 
 
 def _limited(rows: Scan | pa.Table, limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -86,9 +99,9 @@ def _sink(output: str | None) -> Iterator[BinaryIO]:
 def _writer(form: str, sink: BinaryIO, schema: pa.Schema, stack: ExitStack) -> _Write:
     """A function that writes one batch; the stack closes what it needs."""
     if form == "csv":
-        import pyarrow.csv as pc
+        from pyarrow.csv import CSVWriter
 
-        writer: Any = stack.enter_context(pc.CSVWriter(sink, schema))
+        writer: Any = stack.enter_context(CSVWriter(sink, schema))
         return lambda batch: writer.write_batch(_readable(batch, form))
     if form == "parquet":
         import pyarrow.parquet as pq
@@ -106,13 +119,11 @@ def _json_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def _readable(batch: pa.RecordBatch, form: str) -> pa.RecordBatch:
-    """The batch.  Raises UserError for bytes that are no UTF-8: a reader of the text would get
-    other bytes."""
+    """The batch.  Raises UserError for bytes that are no UTF-8, also in structs, lists and maps: a
+    reader of the text would get other bytes."""
     for field in batch.schema:
-        if not (pt.is_binary(field.type) or pt.is_large_binary(field.type)):
-            continue
         try:
-            batch.column(field.name).cast(pa.large_string())
+            _check_text(batch.column(field.name))
         except pa.ArrowInvalid:
             raise UserError(
                 f"bytes that are no UTF-8 have no form in {form}",
@@ -120,3 +131,20 @@ def _readable(batch: pa.RecordBatch, form: str) -> pa.RecordBatch:
                 hint="use --format parquet, or select --columns",
             ) from None
     return batch
+
+
+def _check_text(values: pa.Array) -> None:
+    """Raises ArrowInvalid for bytes that are no UTF-8."""
+    kind = values.type
+    if pt.is_fixed_size_binary(kind):
+        values.cast(pa.binary()).cast(pa.large_string())
+    elif pt.is_binary(kind) or pt.is_large_binary(kind):
+        values.cast(pa.large_string())
+    elif pt.is_struct(kind):
+        for child in values.flatten():
+            _check_text(child)
+    elif is_any_list(kind):
+        _check_text(pc.list_flatten(values))
+    elif pt.is_map(kind):
+        entries = pa.struct([kind.key_field, kind.item_field])
+        _check_text(values.cast(pa.list_(entries)))

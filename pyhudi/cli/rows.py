@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pyhudi.api.input_conversion import ScanModeName
 from pyhudi.cli.command import Answer, Call, Target, command, print_answer
-from pyhudi.cli.row_output import FORMATS, write_rows
+from pyhudi.cli.row_output import FORMATS, uniquely_named, write_rows
 from pyhudi.cli.values import COUNT, name_of, setting
 from pyhudi.errors import PyhudiError
 from pyhudi.read.scan import Scan
@@ -256,6 +256,8 @@ def _printed(
     call: Call, rows: Scan | pa.Table, *, limit: int | None, form: str, output: str | None
 ) -> Answer | None:
     """Print rows, or write them to a file.  None: they have been printed."""
+    if isinstance(rows, pa.Table):
+        rows = uniquely_named(rows)
     if output is None and (form == "table" or call.as_json):
         if call.as_json and form != "table":
             raise click.UsageError("--json and --format are alternatives.")

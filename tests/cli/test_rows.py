@@ -181,9 +181,20 @@ def test_rows_in_json_name_numbers_that_json_does_not_have(tmp_path: Path) -> No
     assert found == {"a": "-Infinity", "b": "NaN", "c": 5e-324, "d": None}
 
 
-@pytest.mark.parametrize("form", ["csv", "json"])
-def test_bytes_that_are_no_text_are_not_written_as_text(form: str, tmp_path: Path) -> None:
-    rows = pa.table({"id": ["a"], "x": pa.array([b"\xff\xfe"])})
+BYTES = [
+    pa.array([b"\xff\xfe"]), pa.array([b"\xff\xfe"], pa.binary(2)), pa.array([[b"x", b"\xff"]]),
+    pa.array([{"y": b"\xff"}]), pa.array([[("k", b"\xff")]], pa.map_(pa.string(), pa.binary())),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "column"),
+    [("csv", BYTES[0]), ("csv", BYTES[1]), *(("json", column) for column in BYTES)],
+)
+def test_bytes_that_are_no_text_are_not_written_as_text(
+    form: str, column: pa.Array, tmp_path: Path
+) -> None:
+    rows = pa.table({"id": ["a"], "x": column})
     pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id").upsert(rows)
     done = run("show", tmp_path / "t", "--format", form, "-o", tmp_path / f"rows.{form}")
     assert done.returncode == 2

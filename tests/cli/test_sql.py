@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,6 +33,17 @@ def test_a_statement_reads_tables_by_path_name_and_folder(lake: Path) -> None:
     assert shown.returncode == 0 and "x" in shown.stdout
     done = answer("sql", lake, "select * from trips", "--format", "parquet", "-o", lake / "rows")
     assert done["rows"] == 2 and pq.read_table(lake / "rows").num_rows == 2  # type: ignore[index, call-overload]
+
+
+def test_columns_of_one_name_are_all_shown(lake: Path) -> None:
+    text = "select t.id, o.id, o.fare as id_1, t.id from trips t join other o on t.fare < o.fare"
+    expected = {"id": "a", "id_1": "b", "id_1_1": 2.5, "id_2": "a"}
+    assert answer("sql", lake, text) == [expected]
+    for form in ("csv", "json", "parquet"):
+        answer("sql", lake, text, "--format", form, "-o", lake / form)
+    assert json.loads((lake / "json").read_text()) == expected
+    assert pq.read_table(lake / "parquet").to_pylist() == [expected]
+    assert (lake / "csv").read_text().split("\n")[0] == '"id","id_1","id_1_1","id_2"'
 
 
 def test_a_write_prints_its_report(lake: Path) -> None:
