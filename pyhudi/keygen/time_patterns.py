@@ -206,8 +206,11 @@ def _expression(letter: str, count: int, following: Token | None) -> str:
 
 @cache
 def zone_of_name(name: str) -> tzinfo:
-    """A zone by its Java name: an IANA name, or GMT with an offset.  Raises OptionError."""
-    offset = re.fullmatch(r"(?:GMT|UTC)([+-])(\d{1,2}):?(\d\d)?", name)
+    """A zone by its Java name: an IANA name, or GMT with an offset.
+
+    Raises OptionError for other names, which Java takes for GMT, as UTC+8 and GMT+25.
+    """
+    offset = re.fullmatch(r"GMT([+-])(1?\d|0\d|2[0-3])(?::?([0-5]\d))?", name)
     if name in ("UTC", "GMT", "Z"):
         return UTC
     if offset:

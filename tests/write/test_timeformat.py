@@ -97,6 +97,13 @@ def test_zones_go_by_the_names_java_knows() -> None:
         zone_of_name("Mars/Olympus")
 
 
+@pytest.mark.parametrize("name", ["UTC+8", "UTC+08:00", "+08:00", "GMT+25", "GMT+8:60", "GMT+8:"])
+def test_a_name_that_java_takes_for_gmt_is_refused(name: str) -> None:
+    """TimeZone.getTimeZone returns GMT for each, in which Apache Hudi writes the partitions."""
+    with pytest.raises(OptionError, match="unknown time zone"):
+        zone_of_name(name)
+
+
 PATTERNS = [
     "yyyy-MM-dd'T'HH:mm:ss.SSSSSSZ",
     "yyyyMMdd HHmmssSSSSSS ZZ",
