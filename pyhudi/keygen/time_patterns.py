@@ -25,6 +25,7 @@ _MONTHS: Final = ("January", "February", "March", "April", "May", "June", "July"
                   "September", "October", "November", "December")  # fmt: skip
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DIGITS: Final = {"D": 3, "e": 1}
+_HOURS: Final = {"k": (1, 24), "K": (0, 11), "h": (1, 12)}
 _SMALLEST: Final = (("S", 1), ("s", 1000), ("m", 60_000), ("HkKha", 3_600_000))
 
 
@@ -86,15 +87,22 @@ def _printed(time: datetime, token: Token) -> str:
         case "S":
             return f"{time.microsecond:06d}000"[:count].ljust(count, "0")
         case "Z" if count >= 3:
-            return str(time.tzinfo)
+            is_offset = isinstance(time.tzinfo, timezone) and time.tzinfo != UTC
+            return _offset(time, ":") if is_offset else str(time.tzinfo)
         case "Z":
-            minutes = int((time.utcoffset() or timedelta()).total_seconds()) // 60
-            sign, minutes = ("-", -minutes) if minutes < 0 else ("+", minutes)
-            return f"{sign}{minutes // 60:02d}{':' if count == 2 else ''}{minutes % 60:02d}"
+            return _offset(time, ":" if count == 2 else "")
         case "y" | "Y" | "x" if count == 2:
             return f"{_number(time, letter) % 100:02d}"
         case _:
             return str(_number(time, letter)).zfill(count)
+
+
+def _offset(time: datetime, mark: str) -> str:
+    """Whole minutes, toward zero."""
+    offset = time.utcoffset() or timedelta()
+    minutes = abs(offset) // timedelta(minutes=1)
+    sign = "-" if offset < timedelta() else "+"
+    return f"{sign}{minutes // 60:02d}{mark}{minutes % 60:02d}"
 
 
 def _number(time: datetime, letter: str) -> int:
@@ -129,9 +137,12 @@ def parse_time(text: str, pattern: str, *, zone: tzinfo | None) -> datetime | No
 def _local_time(fields: dict[str, str]) -> datetime:
     month = _month(fields.get("M", "1"))
     # Joda defaults to 2000 where only a month or day is given, so that 29 February is valid
-    default = "2000" if fields.keys() & {"M", "d"} else "1970"
+    default = "2000" if fields.keys() & {"M", "d", "D"} else "1970"
     year = int(fields.get("y") or fields.get("Y") or default)
     hour = int(fields.get("H") or 0)
+    for letter, (least, most) in _HOURS.items():
+        if letter in fields and not least <= int(fields[letter]) <= most:
+            raise ValueError(f"no hour: {fields[letter]}")
     if "k" in fields:
         hour = int(fields["k"]) % 24
     if "h" in fields or "K" in fields:
@@ -147,7 +158,9 @@ def _local_time(fields: dict[str, str]) -> datetime:
         int(fields.get("S", "0")[:6].ljust(6, "0")),
     )
     if "D" in fields:
-        return local.replace(month=1, day=1) + timedelta(int(fields["D"]) - 1)
+        local = local.replace(month=1, day=1) + timedelta(int(fields["D"]) - 1)
+        if local.year != year:
+            raise ValueError(f"no day of the year: {fields['D']}")
     return local
 
 

@@ -61,6 +61,12 @@ def test_texts_are_read_as_joda_reads_them(text: str, pattern: str, seconds: flo
         ("2023-02-30", "yyyy-MM-dd"),
         ("2023-02-03 ", "yyyy-MM-dd"),
         ("2023-02", "yyyy-MM-dd"),
+        ("2023-366", "yyyy-DDD"),
+        ("2023-000", "yyyy-DDD"),
+        ("2023-01-02 0 PM", "yyyy-MM-dd h a"),
+        ("2023-01-02 13 PM", "yyyy-MM-dd h a"),
+        ("2023-01-02 12 PM", "yyyy-MM-dd K a"),
+        ("2023-01-02 25", "yyyy-MM-dd k"),
         ("", "yyyy"),
         ("1 Nowhere/Land", "d ZZZ"),
         ("٣", "d"),
@@ -102,6 +108,23 @@ def test_a_name_that_java_takes_for_gmt_is_refused(name: str) -> None:
     """TimeZone.getTimeZone returns GMT for each, in which Apache Hudi writes the partitions."""
     with pytest.raises(OptionError, match="unknown time zone"):
         zone_of_name(name)
+
+
+@pytest.mark.parametrize(
+    ("zone", "pattern", "expected"),
+    [
+        ("GMT+5:30", "ZZZ", "+05:30"),
+        ("GMT-3:30", "ZZZ", "-03:30"),
+        ("UTC", "ZZZ Z", "UTC +0000"),
+        ("America/St_Johns", "ZZZ ZZ", "America/St_Johns -03:30"),  # and 52 seconds
+    ],
+)
+def test_zones_are_printed_as_joda_prints_them(zone: str, pattern: str, expected: str) -> None:
+    assert format_time(datetime(1920, 1, 2, tzinfo=zone_of_name(zone)), pattern) == expected
+
+
+def test_a_day_of_the_year_alone_is_one_of_2000() -> None:
+    assert parse_time("279", "DDD", zone=None) == datetime(2000, 10, 5, tzinfo=UTC)
 
 
 PATTERNS = [
