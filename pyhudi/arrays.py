@@ -16,6 +16,9 @@ Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
+TEXT_BYTES_MAX: Final = (1 << 31) - 1
+"""Of an Arrow array of text or bytes, whose offsets have 32 bits."""
+
 INTEGERS: Final = pa.decimal128(20, 0)
 """A decimal of every 64-bit integer.  Arrow casts integers only to decimals with room for all of
 their type; through this one it asks for the room that the values need."""
@@ -43,6 +46,31 @@ def exact_array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
             if _is_cut(value, stored):
                 raise ValueError(f"{value!r} is not a value of {kind}: {stored!r} would be stored")
     return found
+
+
+def taken(rows: pa.Table, at: npt.NDArray[Any], *, bytes_max: int = TEXT_BYTES_MAX) -> pa.Table:
+    """Rows by number, in the order of `at`, as `Table.take`, which fails where the chunks of a
+    column exceed `bytes_max` together.  Larger rows are taken in parts, each from the chunks that
+    have some of it; then the result has many chunks."""
+    widest = max((column.nbytes for column in rows.columns), default=0)
+    if widest <= bytes_max:
+        return rows.take(pa.array(at))
+    count = max(1, rows.num_rows * (bytes_max // 4) // widest)
+    parts = [_some_taken(rows, at[start : start + count]) for start in range(0, len(at), count)]
+    return pa.concat_tables([rows.slice(0, 0), *parts])
+
+
+def _some_taken(rows: pa.Table, at: npt.NDArray[Any]) -> pa.Table:
+    order = np.argsort(at, kind="stable")
+    rising, begin, found = at[order], 0, []
+    for batch in rows.to_batches():
+        low, high = np.searchsorted(rising, [begin, begin + batch.num_rows])
+        if low < high:
+            found.append(batch.take(pa.array(rising[low:high] - begin)))
+        begin += batch.num_rows
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return pa.Table.from_batches(found, rows.schema).take(pa.array(back))
 
 
 def check_finite(given: pa.Array | pa.ChunkedArray, found: pa.Array | pa.ChunkedArray) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native import KeyTable
-from pyhudi.arrays import Ints, Mask
+from pyhudi.arrays import Ints, Mask, taken
 from pyhudi.merge.column_merge import overlay, plain
 from pyhudi.merge.merge_rules import MergeRules, order_columns
 from pyhudi.merge.ordering_values import is_direct, ordering_ranks
@@ -146,9 +146,9 @@ def outcome(
     if rules.picks or not blends.any():
         return incoming.filter(pa.array(decision.emit))
     at = emitted[blends]
-    new = incoming.take(pa.array(at))
+    new = taken(incoming, at)
     names = [name for name in new.column_names if name in stored.column_names]
-    old = plain(stored.select(names).take(pa.array(decision.partner[at])))
+    old = plain(taken(stored.select(names), decision.partner[at]))
     merged = overlay(old, new.select(names), decision.beneath[at], rules)
     columns = [
         merged.column(name) if name in names else new.column(name) for name in new.column_names
@@ -156,9 +156,9 @@ def outcome(
     new = pa.Table.from_arrays(columns, schema=new.schema)
     if blends.all():
         return new
-    others = incoming.take(pa.array(emitted[~blends]))
+    others = taken(incoming, emitted[~blends])
     back = np.argsort(np.concatenate([np.flatnonzero(blends), np.flatnonzero(~blends)]))
-    return pa.concat_tables([new, others]).take(pa.array(back))
+    return taken(pa.concat_tables([new, others]), back)
 
 
 def _stored_is_greater(

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi._native import BloomFilter
+from pyhudi.arrays import taken
 from pyhudi.filenames import BaseFileName, join, new_write_token
 from pyhudi.index.consistent_hashing import RingShare
 from pyhudi.metadata.delta_commit import BucketTarget
@@ -110,7 +111,7 @@ def sample_slice(task: SampleTask) -> pa.Table:
     rows = read_slice(work.plan.fs, task.file_slice, spec=replace(work.spec, columns=columns))
     count = min(task.rows_max, rows.num_rows)
     at = np.unique(np.linspace(0, rows.num_rows - 1, count).astype(np.int64))
-    return rows.take(pa.array(at))
+    return taken(rows, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def deal_slice(task: DealTask) -> list[Staged | None]:
     dealt: list[Staged | None] = []
     begin = 0
     for number, end in enumerate(ends.tolist()):
-        some = rows.take(pa.array(order[begin:end])) if end > begin else None
+        some = taken(rows, order[begin:end]) if end > begin else None
         name = f"range-{number:05d}"
         dealt.append(None if some is None else work.staging.put(name, some))
         begin = end
@@ -259,12 +260,12 @@ def _thinned(tables: Sequence[pa.Table], rows_max: int) -> pa.Table:
     """At most `rows_max` of the rows, evenly spaced."""
     rows = pa.concat_tables(tables)
     step = -(-rows.num_rows // rows_max)
-    return rows if step <= 1 else rows.take(pa.array(np.arange(0, rows.num_rows, step)))
+    return rows if step <= 1 else taken(rows, np.arange(0, rows.num_rows, step))
 
 
 def _sorted(sorter: Sorter, tables: Sequence[pa.Table]) -> pa.Table:
     rows = pa.concat_tables(tables)
-    return rows.take(order_of(sorter.keys(rows)))
+    return taken(rows, order_of(sorter.keys(rows)).to_numpy())
 
 
 def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi._native.keys import KeyTable
+from pyhudi.arrays import taken
 from pyhudi.errors import UserError
 from pyhudi.formats.schema_conform import conform
 from pyhudi.index.key_join import dealt
@@ -236,15 +237,15 @@ def match_rows(task: MatchTask) -> Matched:
             missing = np.ones(source.num_rows, np.bool_)
             missing[at[hit]] = False
             absent.append(numbers[missing])
-            given = conform(source, plan.source).take(pa.array(at[hit]))
+            given = taken(conform(source, plan.source), at[hit])
             user = _user(stored, plan)
-            pairs = _structs({SOURCE: given, TARGET: user.take(pa.array(hit))})
+            pairs = _structs({SOURCE: given, TARGET: taken(user, hit)})
             pairs, unmet = _parted(pairs, plan.on)
             yield from applied(plan, pairs, Pair.MATCHED)
             for _, some in dealt_rows(plan.clauses, unmet.select([SOURCE]), Pair.NOT_MATCHED):
                 raise _refused(plan, some, EXISTS)
             if plan.has_rest:
-                rest = _structs({TARGET: user.take(pa.array(np.flatnonzero(at < 0)))})
+                rest = _structs({TARGET: taken(user, np.flatnonzero(at < 0))})
                 yield from applied(plan, rest, Pair.NOT_MATCHED_BY_SOURCE)
                 yield from applied(plan, unmet.select([TARGET]), Pair.NOT_MATCHED_BY_SOURCE)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi.arrays import Ints
+from pyhudi.arrays import Ints, taken
 from pyhudi.filenames import BaseFileName, LogFileName, join, new_write_token
 from pyhudi.formats.delete_block import loggable
 from pyhudi.formats.log_block import data_block, delete_block
@@ -131,7 +131,7 @@ def _by_position(slice_: FileSlice, routed: Routed) -> Routed:
     positions = routed.positions[order]
     if positions[0] == UNKNOWN or not (np.diff(positions) > 0).all():
         return replace(routed, positions=None)
-    return Routed(routed.rows.take(pa.array(order)), routed.action[order], positions)
+    return Routed(taken(routed.rows, order), routed.action[order], positions)
 
 
 def _positions(target: Target, positions: Ints | None) -> RecordPositions | None:

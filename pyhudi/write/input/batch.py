@@ -215,9 +215,23 @@ class TableRows:
         return self.table.schema
 
     def stage(self, plan: KeyPlan, staging: Staging, engine: Engine) -> list[BatchChunk]:
-        starts = range(0, max(1, self.table.num_rows), PART_ROWS)
-        cuts = [_Cut(self.table.slice(s, PART_ROWS), plan, staging, s) for s in starts]
+        cuts = [_Cut(rows, plan, staging, first) for first, rows in _bounded(self.table, 0)]
         return engine.run(_stage_cut, cuts, label="key")
+
+
+def _bounded(table: pa.Table, first: int) -> Iterator[tuple[int, pa.Table]]:
+    """Slices of a table that starts at row `first`, each with its first row: rows are taken from a
+    chunk by number, which for text ends at 2 GiB.  An empty table is one slice."""
+    count = table.num_rows
+    if count > PART_ROWS:
+        cut = PART_ROWS
+    elif count > 1 and table.nbytes > _PART_BYTES:
+        cut = count // 2
+    else:
+        yield first, table
+        return
+    for start in range(0, count, cut):
+        yield from _bounded(table.slice(start, cut), first + start)
 
 
 def in_bounded_batches(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.arrays import Ints, Longs
+from pyhudi.arrays import Ints, Longs, taken
 from pyhudi.index.contract import UNKNOWN
 from pyhudi.records import PARTITION_PATH
 from pyhudi.storage.spill import Staged
@@ -144,7 +144,7 @@ class Router:
         rows = take_rows(self.parts, part[order], row[order], columns=columns).combine_chunks()
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return Routed(rows.take(pa.array(back)), action), ends
+        return Routed(taken(rows, back), action), ends
 
     @property
     def columns(self) -> list[str]:
@@ -170,12 +170,12 @@ class Router:
         for start in range(0, len(part), rows):
             some, which = part[start : start + rows], row[start : start + rows]
             order = row_order(some, which)
-            taken = take_rows(self.parts, some[order], which[order], columns=columns)
+            found = take_rows(self.parts, some[order], which[order], columns=columns)
             if order_by:
                 back = np.empty_like(order)
                 back[order] = np.arange(len(order))
-                taken = taken.take(pa.array(back))
-            yield taken
+                found = taken(found, back)
+            yield found
 
     def _bucket(self, number: int) -> _Bucket:
         found = self.buckets.get(number)
