@@ -41,7 +41,7 @@ class Token:
 def tokens(pattern: str) -> tuple[Token, ...]:
     """The tokens of a pattern.  Raises OptionError for an unknown letter."""
     found = []
-    for match in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'", pattern):
+    for match in re.finditer(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'", pattern):
         if match[2]:
             if match[2] not in _PRINTED:
                 raise _bad(pattern, f"the letter {match[2]} is not supported")
@@ -49,9 +49,8 @@ def tokens(pattern: str) -> tuple[Token, ...]:
         elif match[0] == "'":
             raise _bad(pattern, "a quote is not closed")
         else:
-            inner = match[1]
-            text = match[0] if inner is None else inner.replace("''", "'") or "'"
-            found.append(Token(text, 0))
+            text = match[0] if match[1] is None else match[1]
+            found.append(Token(text.replace("''", "'"), 0))
     return tuple(found)
 
 

@@ -116,10 +116,13 @@ def test_a_name_that_java_takes_for_gmt_is_refused(name: str) -> None:
         ("GMT+5:30", "ZZZ", "+05:30"),
         ("GMT-3:30", "ZZZ", "-03:30"),
         ("UTC", "ZZZ Z", "UTC +0000"),
+        ("UTC", "''''yyyy'''T'''' o''clock'", "''1920'T'' o'clock"),
         ("America/St_Johns", "ZZZ ZZ", "America/St_Johns -03:30"),  # and 52 seconds
     ],
 )
-def test_zones_are_printed_as_joda_prints_them(zone: str, pattern: str, expected: str) -> None:
+def test_zones_and_quotes_are_printed_as_joda_prints_them(
+    zone: str, pattern: str, expected: str
+) -> None:
     assert format_time(datetime(1920, 1, 2, tzinfo=zone_of_name(zone)), pattern) == expected
 
 
