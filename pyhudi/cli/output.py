@@ -115,8 +115,18 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 def row_values(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """Rows for `json_text`.  Floating values that JSON does not have become the texts "NaN",
-    "Infinity" and "-Infinity", as Spark writes them and `pyhudi write` reads them."""
-    values: list[dict[str, Any]] = rows.to_pylist()
+    "Infinity" and "-Infinity", as Spark writes them and `pyhudi write` reads them.
+
+    Raises UserError for a date or time that Python does not have, as of the year 10000.
+    """
+    try:
+        values: list[dict[str, Any]] = rows.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise UserError(
+            "a date or time of the rows cannot be shown",
+            why=str(error),
+            hint="use --format parquet -o FILE, or cast the column to a text",
+        ) from error
     return _named(values) if has_floats(pa.struct(rows.schema)) else values
 
 

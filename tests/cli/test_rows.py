@@ -181,6 +181,21 @@ def test_rows_in_json_name_numbers_that_json_does_not_have(tmp_path: Path) -> No
     assert found == {"a": "-Infinity", "b": "NaN", "c": 5e-324, "d": None}
 
 
+@pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_year_that_python_does_not_have_is_a_typed_error(
+    form: str, nested: bool, tmp_path: Path
+) -> None:
+    days = pa.array([3_000_000], pa.date32())
+    rows = pa.table(
+        {"id": ["a"], "x": pa.StructArray.from_arrays([days], ["d"]) if nested else days}
+    )
+    pyhudi.create_table(tmp_path / "t", rows.schema, record_key="id").upsert(rows)
+    done = run("show", tmp_path / "t", "--format", form)
+    assert done.returncode == 2 and "cannot be shown" in done.stderr
+    assert run("show", tmp_path / "t", "--format", "parquet", "-o", tmp_path / "f").returncode == 0
+
+
 BYTES = [
     pa.array([b"\xff\xfe"]), pa.array([b"\xff\xfe"], pa.binary(2)), pa.array([[b"x", b"\xff"]]),
     pa.array([{"y": b"\xff"}]), pa.array([[("k", b"\xff")]], pa.map_(pa.string(), pa.binary())),
