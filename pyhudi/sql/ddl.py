@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from pyhudi.api.found_rows import alter_columns
 from pyhudi.api.table import Table
+from pyhudi.arrays import exact_cast
 from pyhudi.errors import OptionError, SchemaError, TableNotFoundError, UserError
 from pyhudi.filenames import PARTITION_METAFILE
 from pyhudi.formats.avro_schema import COMMENT
@@ -380,7 +381,8 @@ def path_of(table: Table, spec: PartitionSpec, binder: Binder, engine: QueryEngi
 def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Rows in the types of a schema.  Raises UserError for values that do not fit."""
     try:
-        return rows.cast(schema)
+        columns = [exact_cast(rows.column(field.name), field.type) for field in schema]
+        return pa.Table.from_arrays(columns, schema=schema)
     except pa.ArrowException as error:
         raise UserError(
             "a value does not fit its column", columns=", ".join(schema.names), reason=str(error)

@@ -219,6 +219,19 @@ def test_a_decimal_beyond_the_digits_of_its_column_is_refused(tmp_path: Path, va
     assert lake.sql("select d from sums").to_pylist() == [{"d": Decimal(7)}]
 
 
+def test_a_partition_of_another_decimal_is_not_dropped(tmp_path: Path) -> None:
+    """Arrow wraps the stated number around to the one that the table has."""
+    lake = pyhudi.connect(tmp_path)
+    lake.sql(
+        "create table sums (id bigint, d decimal(38, 23)) tblproperties (primaryKey = 'id')"
+        " partitioned by (d)"
+    )
+    lake.sql("insert into sums values (1, 150888387855394.57611573199246997848064)")
+    with pytest.raises(pyhudi.UserError, match="does not fit"):
+        lake.sql("alter table sums drop partition (d = 321570089990602999999994.29)")
+    assert pyhudi.open_table(tmp_path / "sums").count() == 1
+
+
 @pytest.mark.parametrize("ts", [1, 9])
 def test_an_ordering_field_never_decides_between_a_stored_record_and_a_row_that_on_does_not_match(
     ts: int, tmp_path: Path
