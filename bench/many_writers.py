@@ -80,7 +80,8 @@ def run(folder: Path, mode: str, writers: int, count: int, seconds: float) -> Ru
     children = [_FORK.Process(target=work, args=a) for a in arguments]
     for child in children:
         child.start()
-    found = sorted(answers.get() for _ in children)
+    # a writer that fails answers nothing
+    found = sorted(answers.get(timeout=60 + 2 * seconds) for _ in children)
     for child in children:
         child.join()
     return Run(
