@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.arrays import exact_array
+from pyhudi.arrays import exact_array, exact_cast
 from pyhudi.errors import UserError
 from pyhudi.formats.column_names import check_names
 from pyhudi.formats.nested_fields import has_fields, type_at, values_at
@@ -233,7 +233,7 @@ def _fitted(column: Any, name: str, definition: _KeyColumns) -> Any:
     if kind is None or column.type == kind:
         return column
     try:
-        fitted = column.cast(kind)
+        fitted = exact_cast(column, kind)
         if not _may_be_cut(column.type, kind) or fitted.cast(column.type).equals(column):
             return fitted
     except pa.ArrowException:

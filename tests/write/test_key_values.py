@@ -192,6 +192,23 @@ def test_a_value_that_its_type_would_cut_is_not_the_key(
     assert left(table) == [key]
 
 
+@pytest.mark.parametrize("kind", [pa.decimal128(38, 2), pa.decimal128(38, 7), pa.string()])
+def test_a_decimal_that_the_key_column_lacks_is_no_other_key(kind: pa.DataType) -> None:
+    """Arrow's cast of it wraps around to the key that the table has."""
+    column = pa.decimal128(38, 23)
+    schema = pa.schema([("k", column), ("v", pa.int64())])
+    table = pyhudi.create_table(f"memory://wraps-{kind}", schema, record_key="k")
+    stored = Decimal("150888387855394.57611573199246997848064")
+    table.upsert(pa.table({"k": pa.array([stored], column), "v": [1]}))
+    other = Decimal("321570089990602999999994.29")
+    keys = pa.table({"k": pa.array([str(other) if kind == pa.string() else other], kind)})
+    for verb in (table.lookup, table.fetch, lambda keys: table.delete(keys=keys)):
+        with pytest.raises(UserError):
+            verb(keys)
+    assert table.scan().count() == 1
+    assert table.lookup([stored])["found"].to_pylist() == [True]
+
+
 def test_keys_that_do_not_fit_are_refused() -> None:
     table = made(pa.schema([("a", pa.string()), ("b", pa.int64())]), ["a", "b"])
     single = made(pa.schema([("id", pa.int64())]), "id")
