@@ -170,7 +170,7 @@ def loggable(ordering: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.bool_]:
 
 def _fits(column: pa.ChunkedArray, wire: pa.DataType) -> bool:
     try:
-        pc.cast(column, wire)
+        exact_cast(column, wire)
     except pa.ArrowInvalid:
         return False
     return True
@@ -231,7 +231,7 @@ def _wired(column: pa.Array, wire: pa.DataType) -> pa.Array:
         return column
     if pt.is_temporal(column.type) and pt.is_integer(wire):
         return column.view(wire)
-    return pc.cast(column, wire)
+    return exact_cast(column, wire)
 
 
 def _branch(data_type: pa.DataType) -> tuple[int, pa.DataType]:

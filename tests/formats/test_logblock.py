@@ -162,6 +162,16 @@ def test_kryo_delete_blocks_are_refused_by_name(version: int) -> None:
         decode_deletes(struct.pack(">ii", version, 3) + b"abc", path="x")
 
 
+def test_a_decimal_beyond_a_delete_block_is_not_logged_as_another() -> None:
+    """Arrow's cast of the first wraps around to 845138776368051.162..."""
+    for number, fits in ((647941182760433559696364932551, False), (10**15 - 1, True)):
+        column = pa.chunked_array([pa.array([Decimal(number)], pa.decimal128(38, 0))])
+        assert logdeletes.loggable([column]).tolist() == [fits]
+        if not fits:
+            with pytest.raises(pa.ArrowInvalid):
+                encode_deletes(pa.array(["k"]), pa.array([""]), column.chunk(0))
+
+
 def test_ordering_that_does_not_fit_is_refused() -> None:
     content = encode_deletes(["a"], "p", pa.array(["x"]))
     with pytest.raises(UnsupportedTableError, match="ordering"):
