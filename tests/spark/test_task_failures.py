@@ -54,7 +54,7 @@ def check_session(tmp_path: Path, master: str, environment: Mapping[str, str], *
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert len(list((tmp_path / "faults").glob("killed-*"))) > 3
+    assert len(list((tmp_path / "faults").glob("killed-*"))) > 1
     lines = [line.removeprefix("READ ") for line in done.stdout.splitlines() if "READ " in line]
     assert len(lines) == len(kinds) * (len(SCANS) + 1)
     for kind, method, scan, found in map(json.loads, lines):
