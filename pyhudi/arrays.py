@@ -48,6 +48,13 @@ def exact_array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
     return found
 
 
+def inverse(order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The permutation that undoes another: rows taken by `order`, then by it, are as before."""
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return back
+
+
 def taken(rows: pa.Table, at: npt.NDArray[Any], *, bytes_max: int = TEXT_BYTES_MAX) -> pa.Table:
     """Rows by number, in the order of `at`, as `Table.take`, which fails where the chunks of a
     column exceed `bytes_max` together.  Larger rows are taken in parts, each from the chunks that
@@ -68,9 +75,7 @@ def _some_taken(rows: pa.Table, at: npt.NDArray[Any]) -> pa.Table:
         if low < high:
             found.append(batch.take(pa.array(rising[low:high] - begin)))
         begin += batch.num_rows
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    return pa.Table.from_batches(found, rows.schema).take(pa.array(back))
+    return pa.Table.from_batches(found, rows.schema).take(pa.array(inverse(order)))
 
 
 def check_finite(given: pa.Array | pa.ChunkedArray, found: pa.Array | pa.ChunkedArray) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.arrays import Ints, Longs, taken
+from pyhudi.arrays import Ints, Longs, inverse, taken
 from pyhudi.index.contract import UNKNOWN
 from pyhudi.records import PARTITION_PATH
 from pyhudi.storage.spill import Staged
@@ -142,9 +142,7 @@ class Router:
             return Routed(take_rows(self.parts, part, row, columns=columns), action), ends
         order = row_order(part, row)
         rows = take_rows(self.parts, part[order], row[order], columns=columns).combine_chunks()
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return Routed(taken(rows, back), action), ends
+        return Routed(taken(rows, inverse(order)), action), ends
 
     @property
     def columns(self) -> list[str]:
@@ -171,11 +169,7 @@ class Router:
             some, which = part[start : start + rows], row[start : start + rows]
             order = row_order(some, which)
             found = take_rows(self.parts, some[order], which[order], columns=columns)
-            if order_by:
-                back = np.empty_like(order)
-                back[order] = np.arange(len(order))
-                found = taken(found, back)
-            yield found
+            yield taken(found, inverse(order)) if order_by else found
 
     def _bucket(self, number: int) -> _Bucket:
         found = self.buckets.get(number)
