@@ -11,7 +11,7 @@ Source: table_format 5.4, 9.9; storage_format 2.7.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -58,8 +58,8 @@ class MapSlice:
     """A file slice as a reader sees it, with what a worker needs to look up its keys.
 
     number: of the group in the partition.  valid: instants whose log blocks are committed.
-    groups: over which keys are spread by `bucket_of`, so that files of another group are refused
-    when they are opened; 1: files with any keys are accepted.
+    groups: over which keys are spread by `homes`, so that files of another group are refused when
+    they are opened; 1: files with any keys are accepted.
     """
 
     partition: str
@@ -68,17 +68,24 @@ class MapSlice:
     logs: tuple[StoredFile, ...]
     valid: frozenset[str]
     groups: int = 1
+    homes: Callable[[pa.Array, int], NDArray[np.int32]] = bucket_of
 
     @classmethod
     def of(
-        cls, file_slice: FileSlice, number: int, valid: frozenset[str], *, groups: int = 1
+        cls,
+        file_slice: FileSlice,
+        number: int,
+        valid: frozenset[str],
+        *,
+        groups: int = 1,
+        homes: Callable[[pa.Array, int], NDArray[np.int32]] = bucket_of,
     ) -> MapSlice:
         def stored(file: DataFile) -> StoredFile:
             return StoredFile(file.path, file.size_bytes)
 
         base = stored(file_slice.base) if file_slice.base else None
         logs = tuple(stored(file) for file in file_slice.logs if not only_marks(file))
-        return cls(file_slice.partition, number, base, logs, valid, groups)
+        return cls(file_slice.partition, number, base, logs, valid, groups, homes)
 
     def check_is_home(self, keys: Sequence[Any], path: str) -> None:
         """Raise CorruptFileError if the keys, the first and the last of a file, belong to another
@@ -88,7 +95,7 @@ class MapSlice:
         the wrong group."""
         if self.groups < 2 or len(set(keys)) < 2:
             return
-        homes = {*bucket_of(pa.array(keys), self.groups).tolist()}
+        homes = {*self.homes(pa.array(keys), self.groups).tolist()}
         if len(homes) == 1 and self.number not in homes:
             raise CorruptFileError(
                 "a file of the metadata table has keys of another file group",

@@ -26,6 +26,7 @@ from tests.health.metadata_damage import (
     batch,
     change,
     check_rows,
+    check_sound,
     copied,
     names_in,
     opened,
@@ -168,6 +169,24 @@ def test_no_key_is_lost_where_base_files_of_the_record_index_are_exchanged(
         check_rows(fs, content, f"after the upsert with {second} as {first}")
         change(fs, "delete", content)
         check_rows(fs, content, f"after the delete with {second} as {first}")
+
+
+@pytest.mark.parametrize(("version", "kind"), TABLES[4:])
+def test_filters_find_all_rows_where_files_of_the_secondary_index_are_exchanged(
+    version: int, kind: TableType
+) -> None:
+    table = sound(version, kind)
+    found = names_in(table.fs, f"{METADATA}secondary_index_of_w/")
+    bases = [name for name in reversed(found) if name.endswith(".hfile")]
+    for first, second in permutations(bases, 2):
+        fs = copied(table.fs)
+        fs.replace(first, table.fs.read(second))
+        for w in {row[1] for row in table.rows.values()}:
+            keys = opened(fs).scan(["id"], f"w = '{w}'").to_arrow()["id"].to_pylist()
+            assert sorted(keys) == sorted(k for k, row in table.rows.items() if row[1] == w)
+    assert not opened(fs).metadata.verify().is_healthy
+    opened(fs).repair()
+    check_sound(fs, table.rows)
 
 
 def test_ranges_of_partitions_alone_are_rebuilt_without_their_definition() -> None:

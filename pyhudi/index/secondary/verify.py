@@ -15,11 +15,10 @@ import pyarrow.types as pt
 from pyhudi.engine import Engine
 from pyhudi.index.secondary.build import staged_entries
 from pyhudi.index.secondary.changes import IndexShape, StagedChanges
-from pyhudi.metadata.hfile_slices import MapSlice
 from pyhudi.metadata.secondary_index.changes import changes_between, combined
 from pyhudi.metadata.secondary_index.definition import SecondaryIndex
 from pyhudi.metadata.secondary_index.key_format import HashedPart
-from pyhudi.metadata.secondary_index.lookup import live_keys
+from pyhudi.metadata.secondary_index.lookup import live_keys, slices_of
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.storage.spill import Staging
 
@@ -89,8 +88,7 @@ def _stored(state: TableState, index: SecondaryIndex) -> Iterator[pa.Array]:
     """The keys of the live entries of each file group of the index."""
     metadata = state.metadata
     assert metadata is not None
-    for number, file_slice in enumerate(metadata.slices(index.partition)):
-        group = MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
+    for group in slices_of(metadata, index):
         yield live_keys(metadata.log.fs, group, [""]).cast(pa.string())
 
 

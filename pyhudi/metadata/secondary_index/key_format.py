@@ -119,11 +119,13 @@ def split_keys(keys: pa.Array, *, path: str) -> tuple[pa.Array, pa.Array]:
 
 
 def groups_of(keys: pa.Array, count: int, part: HashedPart) -> NDArray[np.int32]:
-    """The file group, of `count`, of each key.  Raises CorruptFileError for a malformed key."""
+    """The file group, of `count`, of each key, as text or its bytes.  Raises CorruptFileError for a
+    malformed key."""
     if part is HashedPart.WHOLE_KEY:
         return bucket_of(keys, count)
     parts: Any = pc.extract_regex(keys, _PARTS)
     if parts.null_count:
         raise CorruptFileError("a key of the secondary index has no separator", path="")
-    prefixes = pc.binary_join_element_wise(parts.field("value"), "", SEPARATOR)
+    nothing, separator = (pa.scalar(text, keys.type) for text in ("", SEPARATOR))
+    prefixes = pc.binary_join_element_wise(parts.field("value"), nothing, separator)
     return bucket_of(prefixes, count)

@@ -8,6 +8,7 @@ version V1 in any.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from pyhudi.metadata.reader import MetadataTable
 from pyhudi.metadata.secondary_index.definition import SecondaryIndex
 from pyhudi.metadata.secondary_index.key_format import (
     HashedPart,
+    groups_of,
     key_prefixes,
     possible_texts,
     split_keys,
@@ -38,19 +40,28 @@ def record_keys_of(metadata: MetadataTable, index: SecondaryIndex, values: pa.Ar
     values: of the column's type in the table.  Raises CorruptFileError, UnsupportedTableError.
     """
     prefixes = key_prefixes(possible_texts(values, index.part))
-    file_slices = metadata.slices(index.partition)
+    groups = slices_of(metadata, index)
     if index.part is HashedPart.VALUE:
-        homes = bucket_of(prefixes, len(file_slices))
-        requested = [prefixes.filter(pa.array(homes == n)) for n in range(len(file_slices))]
+        homes = bucket_of(prefixes, len(groups))
+        requested = [prefixes.filter(pa.array(homes == n)) for n in range(len(groups))]
     else:
-        requested = [prefixes] * len(file_slices)
+        requested = [prefixes] * len(groups)
     found = [pa.array([], pa.string())]
-    for number, (file_slice, mine) in enumerate(zip(file_slices, requested, strict=True)):
+    for group, mine in zip(groups, requested, strict=True):
         if len(mine):
-            group = MapSlice.of(file_slice, number, metadata.valid_in(file_slice))
             keys = live_keys(metadata.log.fs, group, mine.to_pylist())
             found.append(split_keys(keys, path=index.name)[1])
     return pc.unique(pa.concat_arrays(found))
+
+
+def slices_of(metadata: MetadataTable, index: SecondaryIndex) -> tuple[MapSlice, ...]:
+    """The file groups of an index; reading one refuses a file that is another group's."""
+    found = metadata.slices(index.partition)
+    homes = partial(groups_of, part=index.part)
+    return tuple(
+        MapSlice.of(each, number, metadata.valid_in(each), groups=len(found), homes=homes)
+        for number, each in enumerate(found)
+    )
 
 
 def live_keys(fs: FileSystem, group: MapSlice, prefixes: Iterable[str]) -> pa.Array:

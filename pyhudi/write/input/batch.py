@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.arrays import taken
 from pyhudi.engine import Engine
 from pyhudi.errors import SchemaError, UserError
 from pyhudi.formats.nested_fields import type_at, values_at
@@ -185,7 +186,7 @@ def take_rows(
         table = parts[number].staged.load()
         if columns is not None:
             table = table.select(columns)
-        tables.append(table.take(pa.array(row[low:high])))
+        tables.append(taken(table, row[low:high]))
     return pa.concat_tables(tables)
 
 
