@@ -166,6 +166,24 @@ def test_a_diff_of_some_columns_and_filtered_rows(version: int) -> None:
         table.diff(first, columns=["_hoodie_commit_time"])
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_change_is_selected_whole_where_its_row_matches_before_or_after(version: int) -> None:
+    table = new_table("mor", version)
+    first = end_of(table.upsert(rows({"a": 1, "b": 2, "c": 3})))
+    table.upsert(rows({"a": 10, "b": 20, "d": 1}))
+    assert rows_of_diff(table.diff(first, where="v < 2")) == {
+        "a": ("update", 1, 10), "d": ("insert", None, 1),
+    }  # fmt: skip
+    assert rows_of_diff(table.diff(first, where="v > 10")) == {"b": ("update", 2, 20)}
+    assert rows_of_diff(table.diff(first, where="v is null")) == {}
+    later = table.diff(first, columns=["id"], where="v < 2")
+    assert later.drop_columns(["partition_path"]).to_pylist() == [
+        {"record_key": "d", "change": "insert", "before": None, "after": {"id": "d"}}
+    ]
+    written = table.diff(first, where=f"_hoodie_commit_time <= '{first}'")
+    assert {"a", "b"} == set(rows_of_diff(written)), "by the meta columns of either side"
+
+
 def test_a_diff_and_a_history_say_what_has_been_cleaned() -> None:
     made = Handmade(MemoryFileSystem(), SCHEMA, ordering=(), table_type=TableType.COPY_ON_WRITE)
     for number, time in enumerate((T1, T2, T3), 1):

@@ -119,7 +119,7 @@ def _commit_changes(
     rest = commit.groups - logged_groups
     if rest:
         at = instant.position
-        spec = diff_spec(state, state.schema(), values.names, None)
+        spec = diff_spec(state, state.schema(), values.names)
         old = tasks_at(state, _just_before(at), frozenset(rest), spec)
         new = tasks_at(state, at, frozenset(rest), spec)
         _check_present(instant, commit, rest, new)

@@ -12,12 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine import Engine
 from pyhudi.errors import UserError
-from pyhudi.read.changes.before_after import DELETE, INSERT, KEY, PARTITION, change_schema, changed
+from pyhudi.read.changes.before_after import (
+    DELETE,
+    INSERT,
+    KEY,
+    PARTITION,
+    UPDATE,
+    change_schema,
+    changed,
+)
 from pyhudi.read.changes.incremental import commits_between
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.filters import as_predicate
@@ -33,6 +42,7 @@ from pyhudi.read.time_travel import PointInTime
 from pyhudi.records import META_COLUMNS, FileGroupId, Position
 from pyhudi.table.file_group_view import TableView
 
+_NUMBER: Final = "\0number"
 WITHOUT_CHANGES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations that rewrite file groups without changing their rows."""
 
@@ -57,15 +67,18 @@ def diff_rows(
     names = columns_of(schema, ScanRequest(columns=columns, with_meta=False))
     if any(name in META_COLUMNS for name in names):
         raise UserError("meta columns are not compared", columns=", ".join(names))
-    spec = diff_spec(state, schema, names, as_predicate(where, schema))
+    predicate = as_predicate(where, schema)
+    read = names if predicate is None else tuple(dict.fromkeys((*names, *predicate.columns)))
+    spec = diff_spec(state, schema, read)
     groups = _groups_between(state, first, second)
     old, new = tasks_at(state, first, groups, spec), tasks_at(state, second, groups, spec)
     tasks = [
-        DiffTask(old.get(group), new.get(group), names) for group in sorted(old.keys() | new.keys())
+        DiffTask(old.get(group), new.get(group), read) for group in sorted(old.keys() | new.keys())
     ]
     found = engine.run(diff_task, tasks, label="diff")
-    values = pa.schema([schema.field(name) for name in names])
-    return _paired(pa.concat_tables([change_schema(values).empty_table(), *found]), names)
+    values = pa.schema([schema.field(name) for name in read])
+    changes = _paired(pa.concat_tables([change_schema(values).empty_table(), *found]), read)
+    return changes if predicate is None else _selected(changes, predicate, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +94,20 @@ def diff_task(task: DiffTask) -> pa.Table:
     """The rows of one group that differ."""
     sample = task.before or task.after
     assert sample is not None
-    empty = _keyed(sample, sample.spec.schema.empty_table())
-    before = empty if task.before is None else _keyed(task.before, read_task(task.before))
-    after = empty if task.after is None else _keyed(task.after, read_task(task.after))
+    empty = _keyed(sample, sample.spec.schema.empty_table(), task.values)
+    before, after = (
+        empty if side is None else _keyed(side, read_task(side), task.values)
+        for side in (task.before, task.after)
+    )
     return changed(before, after, task.values)
 
 
-def _keyed(task: ReadTask, rows: pa.Table) -> pa.Table:
+def _keyed(task: ReadTask, rows: pa.Table, values: tuple[str, ...]) -> pa.Table:
     """Rows with the record key and the partition path in front."""
     key = rows.column(task.spec.rules.key_column).cast(pa.string())
     partition = pa.chunked_array([pa.repeat(task.slice.partition, rows.num_rows)])
-    values = [name for name in rows.column_names if name not in META_COLUMNS]
-    selected = rows.select(values)
     return pa.table(
-        {KEY: key, PARTITION: partition, **dict(zip(values, selected.columns, strict=True))}
+        {KEY: key, PARTITION: partition, **{name: rows.column(name) for name in values}}
     )
 
 
@@ -104,14 +117,26 @@ def _paired(found: pa.Table, values: tuple[str, ...]) -> pa.Table:
     deleted, inserted = pc.equal(kinds, DELETE), pc.equal(kinds, INSERT)
     if not pc.any(deleted).as_py() or not pc.any(inserted).as_py():
         return found
-    crossing = changed(
-        _rows(found.filter(deleted), "before"), _rows(found.filter(inserted), "after"), values
-    )
-    return pa.concat_tables([found.filter(pc.equal(kinds, "update")), crossing])
+    crossing = _changed(found.filter(pc.not_equal(kinds, UPDATE)), values)
+    return pa.concat_tables([found.filter(pc.equal(kinds, UPDATE)), crossing])
+
+
+def _changed(found: pa.Table, values: tuple[str, ...]) -> pa.Table:
+    """Changes as changes of these values, with deletes and inserts of one key paired."""
+    return changed(_rows(found, "before"), _rows(found, "after"), values)
+
+
+def _selected(found: pa.Table, where: Predicate, values: tuple[str, ...]) -> pa.Table:
+    """The changes of these values whose row before or after passes a filter."""
+    numbers = {side: pc.indices_nonzero(found[side].is_valid()) for side in ("before", "after")}
+    sides = [_rows(found, side).append_column(_NUMBER, numbers[side]) for side in numbers]
+    passing = [where.passing(rows).column(_NUMBER) for rows in sides]
+    return _changed(found.take(pa.array(np.union1d(*passing))), values)
 
 
 def _rows(found: pa.Table, side: str) -> pa.Table:
-    """Keys and values of one side of changes."""
+    """Keys and values of one side of changes, of those that have it."""
+    found = found.filter(found.column(side).is_valid())
     structs = found.column(side)
     fields = list(structs.type)
     columns = {f.name: pc.struct_field(structs, [n]) for n, f in enumerate(fields)}
@@ -119,16 +144,13 @@ def _rows(found: pa.Table, side: str) -> pa.Table:
     return pa.table({**keys, **columns})
 
 
-def diff_spec(
-    state: TableState, schema: pa.Schema, names: Sequence[str], where: Predicate | None
-) -> SliceSpec:
+def diff_spec(state: TableState, schema: pa.Schema, names: Sequence[str]) -> SliceSpec:
     rules = state.rules
     return SliceSpec(
         table=schema,
         columns=tuple(dict.fromkeys((*names, rules.key_column))),
         rules=rules,
         visibility=state.view(partitions=[]).visibility,
-        where=where,
     )
 
 
