@@ -153,6 +153,8 @@ EVERY_TYPE = pa.table({
     "bytes": pa.array([b"", b"x", "\u00e9".encode(), None], pa.binary()),
     "day": pa.array([-719162, -1, 2932896, None], pa.date32()),
     "time": pa.array([0, 86399999999, 43200000000, None], pa.time64("us")),
+    "clock": pa.array([0, 86399999, 43200001, None], pa.time32("ms")),
+    "none": pa.nulls(4, pa.int64()),
     "milli": pa.array([-1, 0, 1709208000001, None], pa.timestamp("ms", "UTC")),
     "micro": pa.array([-1, 0, 1709208000000001, None], pa.timestamp("us", "UTC")),
     "local": pa.array([-1, 0, 1709208000000001, None], pa.timestamp("us")),

@@ -43,8 +43,8 @@ class _Lines(NamedTuple):
 
 
 def json_facts(file: Any, known: pa.Schema) -> tuple[pa.Schema, int]:
-    """The fields that some line has a value for, typed by `known` or by the first of them; and the
-    number of lines that are objects."""
+    """The fields that some line has a value for, typed by `known` or by the first of them, and the
+    fields of `known` that some line names; and the number of lines that are objects."""
     reader, count = JsonReader(known), 0
     named: set[str] = set()
     for lines in _blocks(file):
@@ -54,7 +54,7 @@ def json_facts(file: Any, known: pa.Schema) -> tuple[pa.Schema, int]:
             reader.learn(rows)
             count += len(rows.rows)
             for name, node in rows.root.fields.items():
-                if name not in named and (node.kinds != NOTHING).any():
+                if name in known.names or (node.kinds != NOTHING).any():
                     named.add(name)
     return pa.schema([field for field in reader.learned if field.name in named]), count
 

@@ -416,7 +416,8 @@ def timestamps(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 def clock_times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Times of a day of text.  Raises ArrowInvalid."""
     moment = pc.binary_join_element_wise("1970-01-01 ", texts.cast(pa.string()), "")
-    return moment.cast(pa.timestamp(kind.unit)).cast(kind)
+    exact = moment.cast(pa.timestamp("ns"))  # Arrow rejects zeros beyond the unit
+    return exact.cast(pa.timestamp(kind.unit)).cast(kind)
 
 
 def times_of_day(texts: pa.Array, kind: pa.DataType) -> pa.Array:
