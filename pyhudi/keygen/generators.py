@@ -22,7 +22,7 @@ import pyarrow.types as pt
 from pyhudi.errors import UserError
 from pyhudi.filenames import HOODIE
 from pyhudi.formats.java_text import as_text
-from pyhudi.formats.nested_fields import has_fields, values_at
+from pyhudi.formats.nested_fields import has_fields, root_of, values_at
 from pyhudi.keygen.timestamp_generator import TimeRule, time_texts
 from pyhudi.records import DEFAULT_PARTITION
 
@@ -38,9 +38,10 @@ RowFunction = Callable[[pa.Table], Any]
 class PythonKeys:
     """A custom key generator: Python functions for record keys and partition paths.
 
-    Each function takes rows (a pyarrow.Table of the table's columns) and returns one string a row,
-    without nulls.  `keys` None: keys are made from the table's record key columns; `paths` None:
-    paths are made from its partition columns.  columns: the columns that paths depend on.
+    Each function takes rows (a pyarrow.Table) and returns one string a row, without nulls.  `keys`
+    None: keys are made from the table's record key columns; `paths` None: paths are made from its
+    partition columns.  columns: the columns that the functions use beyond those of the record key;
+    they get no others, and updates cannot change them.
 
     The functions are not stored in the table: pass them each time it is opened for writing.
     Apache Hudi cannot write such tables.
@@ -76,7 +77,7 @@ def record_keys(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.Chun
     Raises UserError naming the first row (counted from `first_row`) whose key is null or empty.
     """
     if rule.functions.keys is not None:
-        keys = _returned(rule.functions.keys(rows), rows, "keys")
+        keys = _returned(rule.functions.keys, rows, rule, "keys")
         _reject_blank(_blank(keys), "the function for keys", first_row)
         return keys
     if not rule.composite:
@@ -103,8 +104,19 @@ def _blank(texts: Any) -> Any:
     return pc.equal(pc.fill_null(texts, ""), "")
 
 
-def _returned(column: Any, rows: pa.Table, what: str) -> pa.ChunkedArray:
+def _returned(function: RowFunction, rows: pa.Table, rule: KeyRule, what: str) -> pa.ChunkedArray:
     """The result of a function as a column of strings.  Raises UserError."""
+    fields = (*rule.key_fields, *rule.partition_fields, *rule.functions.columns)
+    names = [name for name in dict.fromkeys(map(root_of, fields)) if name in rows.schema.names]
+    try:
+        column = function(rows.select(names))
+    except KeyError as error:
+        raise UserError(
+            f"the function for {what} uses a column that it does not get",
+            cause=str(error),
+            columns=", ".join(names),
+            hint="state the columns that it uses in columns= of PythonKeys, or as record key",
+        ) from error
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     elif not isinstance(column, pa.ChunkedArray):
@@ -136,7 +148,7 @@ def partition_paths(rows: pa.Table, rule: KeyRule, *, first_row: int = 0) -> pa.
     """
     count = rows.num_rows
     if rule.functions.paths is not None:
-        return _custom_paths(_returned(rule.functions.paths(rows), rows, "paths"))
+        return _custom_paths(_returned(rule.functions.paths, rows, rule, "paths"))
     if not rule.partition_fields:
         zeros = pa.nulls(count, pa.int32()).fill_null(0)
         return pa.chunked_array([pa.DictionaryArray.from_arrays(zeros, pa.array([""]))])

@@ -180,7 +180,7 @@ def test_apache_hudi_reads_tables_of_python_keys(tmp_path: Path, hudis: list[Apa
         return [f"{text[:4]}" if text else "none" for text in rows["day"].to_pylist()]
 
     path = tmp_path / "t"
-    functions = PythonKeys(paths, columns=("city",))
+    functions = PythonKeys(paths, columns=("day",))
     table = pyhudi.create_table(
         path,
         KEYED,

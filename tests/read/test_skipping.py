@@ -271,7 +271,9 @@ def test_a_key_column_is_not_the_record_key_where_a_function_makes_the_key(
     kind: str, more: dict[str, str]
 ) -> None:
     upper = pyhudi.PythonKeys(
-        keys=lambda rows: pc.utf8_upper(rows.column("id")), paths=lambda rows: rows.column("text")
+        keys=lambda rows: pc.utf8_upper(rows.column("id")),
+        paths=lambda rows: rows.column("text"),
+        columns=("text",),
     )
     schema = pa.schema([("id", pa.string()), ("text", pa.string()), ("small", pa.int32())])
     url = f"memory://skip{next(names)}"

@@ -7,6 +7,7 @@ the same records.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -245,6 +246,29 @@ def test_functions_make_keys_and_paths_and_are_requested_again(tmp_path) -> None
         open_table(tmp_path).upsert(ROWS)
     report = open_table(tmp_path, key_generator=functions).upsert(ROWS)
     assert (report.inserted, report.updated) == (0, 3)
+
+
+@pytest.mark.parametrize("index", ["record", "simple", "bucket"])
+@pytest.mark.parametrize(
+    "functions",
+    [PythonKeys(keys=lambda rows: rows["city"]), PythonKeys(paths=lambda rows: rows["city"])],
+)
+def test_functions_use_no_columns_that_an_update_may_change(tmp_path, functions, index) -> None:
+    unstated = create_table(
+        tmp_path / "a", SCHEMA, record_key="id", partition_by=functions, index=index
+    )
+    rows = ROWS.slice(0, 1)
+    with pytest.raises(UserError, match="city"):
+        unstated.upsert(rows)
+    stated = replace(functions, columns=("city",))
+    table = create_table(tmp_path / "b", SCHEMA, record_key="id", partition_by=stated, index=index)
+    table.upsert(rows)
+    with pytest.raises(UserError, match="cannot change"):
+        table.update({"city": "'z'"})
+    with pytest.raises(UserError, match="cannot change"):
+        table.merge(rows).when_matched_update({"city": "'z'"}).execute()
+    table.update({"at": 7})
+    assert table.scan(["city", "at"]).to_arrow().to_pylist() == [{"city": "x", "at": 7}]
 
 
 @pytest.mark.parametrize(
