@@ -307,10 +307,18 @@ def checksum(database: str, table: str) -> int:
 
 _ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CONTROL: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_CONTROL_CODES: Final = {char: code for code, char in _CONTROL.items()}
+_SPECIAL: Final = re.compile(r"[\\:=#!]|\A |[^ -~]")
+_SPECIAL_OF_KEY: Final = re.compile(r"[\\:=#! ]|[^ -~]")
+_PROPERTY: Final = re.compile(r"((?:[^\\:= \t\f]+|\\.)*)[ \t\f]*[:=]?[ \t\f]*(.*)$", re.DOTALL)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _unescape(text: str) -> str:
+    """Of text in Latin-1."""
+    if "\\" not in text:
+        return text
+
     def plain(match: re.Match[str]) -> str:
         code = match[1]
         if len(code) == 5:
@@ -324,18 +332,17 @@ def _unescape(text: str) -> str:
 
 
 def _escape(text: str, *, is_key: bool) -> str:
-    out = []
-    for index, char in enumerate(text):
-        if char in "\\:=#!" or (char == " " and (is_key or index == 0)):
-            out.append("\\" + char)
-        elif char in "\t\n\r\f":
-            out.append("\\" + {"\t": "t", "\n": "n", "\r": "r", "\f": "f"}[char])
-        elif " " <= char <= "~":
-            out.append(char)
-        else:
-            units = char.encode("utf-16-be")
-            out.extend(f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
-    return "".join(out)
+    return (_SPECIAL_OF_KEY if is_key else _SPECIAL).sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match[0]
+    if char in "\\:=#! ":
+        return "\\" + char
+    if char in _CONTROL_CODES:
+        return "\\" + _CONTROL_CODES[char]
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
@@ -350,7 +357,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
         if (len(line) - len(line.rstrip("\\"))) % 2:
             logical = line[:-1]
             continue
-        match = re.match(r"((?:\\.|[^\\:= \t\f])*)[ \t\f]*[:=]?[ \t\f]*(.*)$", line, re.DOTALL)
+        match = _PROPERTY.match(line)
         if match:
             properties[_unescape(match[1])] = _unescape(match[2])
     return properties

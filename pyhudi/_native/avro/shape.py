@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyarrow import types
 from pyhudi._native.avro.types import AvroField, Kind, Node
 from pyhudi.errors import SchemaError
 
+_FEW_ROWS: Final = 256
 _SHAPED_KINDS: Final = frozenset({Kind.ENUM, Kind.ARRAY, Kind.MAP, Kind.RECORD, Kind.UNION})
 
 
@@ -82,18 +84,26 @@ def _struct(array: pa.StructArray, node: Node, path: str) -> Shaped:
     for field in node.fields:
         inner = f"{path}.{field.name}" if path else field.name
         position = positions.get(field.name)
-        if position is None:
-            child = _absent(field, len(array), inner)
+        if position is not None:
+            children.append(_shape(array.field(position), field.node, inner))
+        elif field.optional or field.node.nullable:
+            of_few = len(array) <= _FEW_ROWS
+            children.append((_few_nulls if of_few else _nulls)(field.node, len(array)))
         else:
-            child = array.field(position)
-        children.append(_shape(child, field.node, inner))
+            children.append(_shape(_default(field, len(array), inner), field.node, inner))
     return Shaped(array, tuple(children))
 
 
-def _absent(field: AvroField, count: int, path: str) -> pa.Array:
+def _nulls(node: Node, count: int) -> Shaped:
+    return _shape(pa.nulls(count, node.arrow), node, "")
+
+
+_few_nulls = lru_cache(64)(_nulls)
+"""Columns that rows of the metadata table lack: dozens, of small batches."""
+
+
+def _default(field: AvroField, count: int, path: str) -> pa.Array:
     """A column that the rows lack."""
-    if field.optional or field.node.nullable:
-        return pa.nulls(count, field.node.arrow)
     if isinstance(field.default, bool | int | float | str):
         return pa.repeat(pa.scalar(field.default, field.node.arrow), count)
     raise SchemaError("the rows lack a column that the Avro schema needs", column=path)

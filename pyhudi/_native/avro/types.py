@@ -61,7 +61,7 @@ class Kind(enum.IntEnum):
     UNION = 17
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """One type of a schema.
 
@@ -70,7 +70,7 @@ class Node:
     UNION) has its non-null branches as `fields`.  `size` is the encoded bytes of a fixed,
     `size_min` the fewest encoded bytes of a value.  The only field of an array is `element`, of a
     map `value`.  `annotation`: the declaration of a fixed or record with a logical type other than
-    decimal.
+    decimal.  Compared by identity, as keys of caches.
     """
 
     kind: Kind
