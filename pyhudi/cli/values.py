@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Any, Final
 
 import click
 
-from pyhudi.table.properties import parse_properties
+from pyhudi.ingest.streamer.properties import read_properties
 
 COUNT: Final = click.IntRange(min=1, max=2**31 - 1)
 """A count of at least one."""
@@ -47,8 +46,8 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def properties_file(path: str) -> dict[str, str]:
-    """The entries of a Java properties file."""
-    return parse_properties(Path(path).read_bytes())
+    """The entries of a properties file."""
+    return read_properties(path)
 
 
 def columns_option(flag: str, what: str) -> Decorator:

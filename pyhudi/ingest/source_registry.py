@@ -66,14 +66,19 @@ def needed(properties: Mapping[str, str], name: str, *, of: str) -> str:
     return value
 
 
+_SEPARATORS: Final = {r"\t": "\t", r"\\": "\\"}
+"""Separators that Spark's reader has escapes for."""
+
+
 def csv_dialect(properties: Mapping[str, str]) -> CsvDialect:
     """The names `csv.*`."""
 
     def flag(name: str, default: str) -> bool:
         return properties.get("csv." + name, default).strip().lower() == "true"
 
+    separator = properties.get("csv.sep", properties.get("csv.delimiter", ","))
     return CsvDialect(
-        delimiter=properties.get("csv.sep") or properties.get("csv.delimiter") or ",",
+        delimiter=_SEPARATORS.get(separator, separator),
         header=flag("header", "true"),
         quote=properties.get("csv.quote", '"'),
         escape=properties.get("csv.escape") or None,

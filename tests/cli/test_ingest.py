@@ -20,6 +20,8 @@ import pytest
 
 import pyhudi
 from pyhudi.cli.app import run
+from pyhudi.errors import OptionError
+from pyhudi.ingest.streamer.properties import read_properties
 
 PROPERTIES = """
 include=base.properties
@@ -80,6 +82,29 @@ def test_a_properties_file_of_the_streamer_makes_and_follows_a_table(
     assert answer(capsys, "ingest", "run", *flags)["batches"] == 1
     stored = pyhudi.open_table("trips").scan(["id", "ts"]).to_arrow().to_pylist()
     assert sorted((row["id"], row["ts"]) for row in stored) == [("a", 2), ("b", 1)]
+
+
+def test_properties_are_lines_of_utf_8_without_escapes(here: Path) -> None:
+    (here / "one").write_text("a=of one\nb=of one\n")
+    (here / "two").write_text("b=of two\nc=of two\n")
+    (here / "main").write_text(
+        "a=early\n"
+        "include=one\r\n"
+        "include = two\n"
+        "# d=comment\n\n"
+        "c = late\n"
+        "query=select * from <SRC> where city = 'Zürich' and a rlike '\\d+'\n"
+        "escape=\\\n",
+        encoding="utf-8",
+    )
+    assert read_properties(str(here / "main")) == {
+        "a": "of one", "b": "of two", "c": "late", "escape": "\\",
+        "query": r"select * from <SRC> where city = 'Zürich' and a rlike '\d+'",
+    }  # fmt: skip
+    for wrong in ("a=b,\\\nc=d", "a b", "=b"):
+        (here / "main").write_text(f"first=1\n{wrong}\n")
+        with pytest.raises(OptionError, match="line=2"):
+            read_properties(str(here / "main"))
 
 
 def test_the_status_has_checkpoint_lag_and_commits(

@@ -15,8 +15,8 @@ import pytest
 
 from pyhudi.errors import OptionError
 from pyhudi.ingest import RowSource, SourceBatch, SourceLimits, source_registry
-from pyhudi.ingest.source_registry import source_from, source_names
-from pyhudi.ingest.streamer.properties import UsedProperties
+from pyhudi.ingest.source_registry import csv_dialect, source_from, source_names
+from pyhudi.ingest.streamer.properties import UsedProperties, sorted_properties
 from pyhudi.ingest.streamer.settings import IngestSettings
 
 
@@ -123,3 +123,14 @@ def test_properties_make_a_source_of_changes_of_postgresql() -> None:
         other = {**given, "hoodie.streamer.jdbc.incr.pull": "true"}
         with pytest.raises(OptionError, match="does not support this value"):
             IngestSettings(other, source_class=name).source()
+
+
+@pytest.mark.parametrize(("stated", "separator"), [(";", ";"), (r"\t", "\t"), (r"\\", "\\")])
+def test_the_separator_of_csv_may_be_an_escape_of_spark(stated: str, separator: str) -> None:
+    assert csv_dialect({"csv.sep": stated}).delimiter == separator
+    assert csv_dialect({"csv.delimiter": stated}).delimiter == separator
+
+
+def test_a_separator_of_space_alone_is_refused() -> None:
+    with pytest.raises(OptionError, match="delimiter"):
+        csv_dialect(sorted_properties({"hoodie.streamer.csv.sep": "\t"}).streamer)

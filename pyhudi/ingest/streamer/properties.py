@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,6 @@ from pyhudi.errors import OptionError
 from pyhudi.options.names.ingest import OLD_STREAMER_PREFIX, STREAMER_PREFIX
 from pyhudi.options.option_row import Fate
 from pyhudi.options.parse import checked_value, row_of, unknown_option
-from pyhudi.table.properties import parse_properties
 
 _log = logging.getLogger("pyhudi.ingest")
 _OPEN = (f"{STREAMER_PREFIX}jdbc.extra.options.", f"{OLD_STREAMER_PREFIX}jdbc.extra.options.")
@@ -22,26 +22,38 @@ _OPEN = (f"{STREAMER_PREFIX}jdbc.extra.options.", f"{OLD_STREAMER_PREFIX}jdbc.ex
 def read_properties(path: str) -> dict[str, str]:
     """The entries of a properties file and of those that it includes (`include=other.properties`).
 
-    Later entries take precedence.  Raises OptionError for a file that cannot be read, or that
-    includes itself.
+    As Apache Hudi's streamer reads them: UTF-8, an entry `NAME=VALUE` in each line, without escapes
+    and continued lines.  Later entries take precedence, those of a file where it is included.
+    Raises OptionError for a file that cannot be read or includes itself, and for other lines.
     """
-    return _read(Path(path.removeprefix("file://")), ())
+    return dict(_entries(Path(path.removeprefix("file://")), ()))
 
 
-def _read(path: Path, including: tuple[Path, ...]) -> dict[str, str]:
+def _entries(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
     if path.resolve() in including:
         raise OptionError("a properties file includes itself", path=str(path))
     try:
-        found = parse_properties(path.read_bytes())
-    except OSError as error:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
         raise OptionError(
-            "the properties file cannot be read", path=str(path), reason=error.strerror
+            "the properties file cannot be read", path=str(path), reason=str(error)
         ) from None
-    included = found.pop("include", None)
-    if included is None:
-        return found
-    other = _read(path.parent / included, (*including, path.resolve()))
-    return {**other, **found}
+    for number, line in enumerate(re.split(r"\r\n|\n|\r", text.removeprefix("\ufeff")), 1):
+        name, separator, value = (part.strip() for part in line.partition("="))
+        if not line.strip() or name.startswith(("#", "!")):
+            continue
+        if not (name and separator) or (value.endswith("\\") and len(value) > 1):
+            raise OptionError(
+                "a line of the properties file is not NAME=VALUE",
+                path=str(path),
+                line=number,
+                hint="an entry is one line, which no backslash continues",
+            )
+        if name == "include":
+            other = path.parent / value.removeprefix("file://")
+            yield from _entries(other, (*including, path.resolve()))
+        else:
+            yield name, value
 
 
 @dataclass(frozen=True, slots=True)
