@@ -12,7 +12,7 @@ a file lacks are added by `conform`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -25,7 +25,13 @@ import pyarrow.types as pt
 
 from pyhudi._native import BloomFilter
 from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError
-from pyhudi.formats.column_encoding import PAGE_BYTES, stored_plan, writer_options
+from pyhudi.formats.column_encoding import (
+    PAGE_BYTES,
+    ColumnEncoding,
+    shared_plan,
+    stored_plan,
+    writer_options,
+)
 from pyhudi.formats.logical_types import check_unshredded, footer_entries, packed
 from pyhudi.formats.nan_statistics import (
     NanColumns,
@@ -59,6 +65,7 @@ RowGroupChoice = Callable[[pq.FileMetaData], Sequence[int] | None]
 """Numbers of the row groups to read; None for all."""
 
 _THREADS_ROWS_MIN: Final = 1 << 14  # below, handing columns to threads costs more than to decode
+_SHARED_ROWS_MAX: Final = 1 << 14  # above, encodings of its own cost a file nothing that counts
 _DICTIONARY_ROWS_MIN: Final = 4096  # below, opening the file again costs more than it saves
 
 
@@ -116,6 +123,7 @@ def write_base(
     row_group_rows: int = ROW_GROUP_ROWS,
     page_bytes: int = PAGE_BYTES,
     replaced: pq.FileMetaData | None = None,
+    instant: str = "",
 ) -> BaseFileInfo:
     """Write a base file; the caller closes (and so publishes) `sink`.
 
@@ -124,7 +132,7 @@ def write_base(
     may still be filled while the rows are consumed; a function is called once they are.  min_key
     and max_key default to those of the record-key column.  Constant
     columns are cheapest as dictionary arrays.  replaced: the footer of a file with similar rows,
-    whose encodings are used again.
+    whose encodings are used again.  instant: of the write, whose small files have the same ones.
     """
     groups = table_groups(rows, schema, row_group_rows)
     tables: Iterator[pa.Table] = (packed(table, avro_schema) for table in groups)
@@ -132,7 +140,11 @@ def write_base(
     keys = _KeyRange(min_key, max_key)
     target = LargeWrites(sink)
     count = 0
-    plan = stored_plan(replaced, first.schema, first.num_rows) if replaced else None
+    plan: Mapping[str, ColumnEncoding] | None = None
+    if replaced:
+        plan = stored_plan(replaced, first.schema, first.num_rows)
+    if plan is None and instant and first.num_rows < _SHARED_ROWS_MAX:
+        plan = shared_plan(instant, first)
     options = writer_options(
         first, compression=compression, level=level, page_bytes=page_bytes, plan=plan
     )

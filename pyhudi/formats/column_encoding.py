@@ -13,7 +13,8 @@ favours speed of writes and reads at a size below Snappy's; `bench/base_file.py`
 - files of few rows: by type, see `_small_plan`.
 
 A choice takes half a millisecond a column.  Files whose rows are like those of another one take its
-choice: the next base file of a group (`stored_plan`), the log blocks of one write (`shared_plan`).
+choice: the next base file of a group (`stored_plan`), the log blocks and the small base files of
+one write (`shared_plan`).
 """
 
 from __future__ import annotations

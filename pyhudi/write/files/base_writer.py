@@ -59,6 +59,7 @@ def write_base_file(
             row_group_rows=plan.base_file.row_group_rows,
             page_bytes=plan.base_file.page_bytes,
             replaced=replaced.metadata if replaced else None,
+            instant=plan.instant,
         )
         return sink.tell()
 
