@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -127,6 +131,21 @@ def test_a_query_ends_at_its_time(served_briefly: SqlServer, query: str) -> None
     assert "took longer than the server allows" in client.refusal(query)
     assert time.monotonic() - start < 1 + 5
     assert client.rows("select 1") == [(1,)]
+
+
+def test_a_signal_ends_the_server_and_what_it_runs(table: pyhudi.Table) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "pyhudi", "serve", table.path, "--json"],
+        stdout=subprocess.PIPE, text=True,
+    ) as server, ThreadPoolExecutor(1) as pool:  # fmt: skip
+        assert server.stdout is not None
+        facts = json.loads(server.stdout.readline())
+        client = Client(facts["url"], facts["token"])
+        refused = pool.submit(client.refusal, "select count(*) from range(1000000000000)")
+        time.sleep(1)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=20) == 0
+        assert refused.result()
 
 
 def test_a_result_has_at_most_its_bytes(client: Client) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 import pyhudi
-from pyhudi.cli.command import Call, command
+from pyhudi.cli.command import Call, command, stopping
 from pyhudi.cli.output import json_text
 from pyhudi.cli.values import COUNT, seconds, setting
 from pyhudi.errors import UserError
@@ -152,9 +151,9 @@ def serve(
     shown = "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
     click.echo(json_text(facts) if call.as_json else shown)
     try:
-        threading.Event().wait(stop_after)
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
+        with stopping() as stop:
+            if stop.wait(stop_after):
+                click.echo("stopped", err=True)
     finally:
         server.shutdown()
 
