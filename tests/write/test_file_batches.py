@@ -246,6 +246,30 @@ def test_a_rewrite_uses_the_encodings_of_the_file_unless_half_of_its_rows_are_ne
     assert pc.sum(table.scan(columns=["at"]).to_arrow()["at"]).as_py() == updated
 
 
+@pytest.mark.parametrize(("count", "is_shared"), [(2000, True), (20_000, False)])
+def test_small_files_of_a_write_have_the_same_encodings(
+    tmp_path: Path, count: int, is_shared: bool
+) -> None:
+    random = np.random.default_rng(1)
+    wide, few = random.random(count), random.integers(0, 9, count).astype(float)
+    rows = pa.table(
+        {
+            "id": [f"k{n:05d}" for n in range(2 * count)],
+            "part": ["a"] * count + ["b"] * count,
+            "f": np.concatenate([wide, few]),
+        }
+    )
+    table = pyhudi.create_table(tmp_path, rows.schema, record_key="id", partition_by="part")
+    table.insert(rows)
+    found = set()
+    for slice_ in table.file_slices():
+        assert slice_.base is not None
+        group = pq.read_metadata(tmp_path / slice_.base.path).row_group(0)
+        columns = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
+        found.add(columns["f"].has_dictionary_page)
+    assert len(found) == (1 if is_shared else 2)
+
+
 MERGES = pa.schema([*SCHEMA, ("text", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
 
 
