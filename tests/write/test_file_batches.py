@@ -259,7 +259,8 @@ def test_small_files_of_a_write_have_the_same_encodings(
             "f": np.concatenate([wide, few]),
         }
     )
-    table = pyhudi.create_table(tmp_path, rows.schema, record_key="id", partition_by="part")
+    pyhudi.create_table(tmp_path, rows.schema, record_key="id", partition_by="part")
+    table = pyhudi.open_table(tmp_path, engine=LocalEngine(1))  # threads may choose together
     table.insert(rows)
     found = set()
     for slice_ in table.file_slices():
