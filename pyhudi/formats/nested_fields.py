@@ -60,10 +60,12 @@ def check_same_fields(
     """Raise SchemaError where values of type `given` have other fields in structs than the column
     `name` of type `known`: a conversion would write null for the one and drop the other.
 
-    fills_missing: whether fields that the values lack may be null.
+    Values of the null type, as of an empty list, lack none.  fills_missing: whether fields that the
+    values lack may be null.
     """
     ours, theirs = set(_inner_fields(known, name)), set(_inner_fields(given, name))
-    missing = set() if fills_missing else ours - theirs
+    nulls = tuple(f"{path}." for path in _null_parts(given, name))
+    missing = set() if fills_missing else {p for p in ours - theirs if not p.startswith(nulls)}
     if missing or theirs - ours:
         raise SchemaError(
             "the values of a column have other fields than the table",
@@ -76,11 +78,23 @@ def check_same_fields(
 
 def _inner_fields(kind: pa.DataType, path: str) -> Iterator[str]:
     """Paths of the fields of structs in a type, at any depth."""
+    for at, part in _parts(kind, path):
+        if pt.is_struct(part):
+            yield from (f"{at}.{field.name}" for field in part)
+
+
+def _null_parts(kind: pa.DataType, path: str) -> Iterator[str]:
+    """Paths of the null types in a type."""
+    return (at for at, part in _parts(kind, path) if pt.is_null(part))
+
+
+def _parts(kind: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
+    """A type and the types in it, by path."""
+    yield path, kind
     if pt.is_struct(kind):
         for field in kind:
-            yield f"{path}.{field.name}"
-            yield from _inner_fields(field.type, f"{path}.{field.name}")
+            yield from _parts(field.type, f"{path}.{field.name}")
     elif pt.is_map(kind):
-        yield from _inner_fields(kind.item_type, f"{path}.value")
+        yield from _parts(kind.item_type, f"{path}.value")
     elif is_any_list(kind):
-        yield from _inner_fields(kind.value_type, f"{path}.element")
+        yield from _parts(kind.value_type, f"{path}.element")

@@ -241,7 +241,7 @@ def _column(clause: Clause, field: pa.Field, source: pa.Schema, sides: pa.Schema
     """The value of a column of the row that an update or insert clause writes."""
     values = clause.values or {}
     if field.name in values:
-        return as_value(values[field.name], sides, field.type, sides.names)
+        return as_value(values[field.name], sides, field.type, sides.names, column=field.name)
     takes_source = clause.kind is ClauseKind.INSERT or (
         clause.kind is ClauseKind.UPDATE and clause.values is None
     )

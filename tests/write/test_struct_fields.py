@@ -72,6 +72,44 @@ def test_rows_with_other_fields_are_refused(
     assert pyhudi.open_table(table.path).to_arrow().equals(before)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("write", WRITES)
+def test_values_that_are_all_null_lack_no_fields(
+    write: Callable[[Table, pa.Table], None], shape: str, tmp_path: Path
+) -> None:
+    kind_of, value_of = SHAPES[shape]
+    schema = pa.schema([("id", pa.string()), ("s", kind_of(pa.struct([X, Y])))])
+    key = "b" if write is inserted else "a"
+    for n, given in enumerate([pa.nulls(1), pa.array([value_of(None)], kind_of(pa.null()))]):
+        table = pyhudi.create_table(tmp_path / str(n), schema, record_key="id")
+        table.upsert(pa.table({"id": ["a"], "s": [value_of(FULL)]}, schema=schema))
+        write(table, pa.table({"id": [key], "s": given}))
+        written = {row["id"]: row["s"] for row in table.to_arrow().to_pylist()}
+        assert written[key] == given[0].as_py()
+
+
+@pytest.mark.parametrize("empty", ["array()", "map()"])
+def test_a_merge_by_sql_takes_empty_lists_and_maps(empty: str, tmp_path: Path) -> None:
+    kind_of, value_of = SHAPES["list" if empty == "array()" else "map"]
+    schema = pa.schema([("id", pa.string()), ("s", kind_of(pa.struct([X, Y])))])
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+    table.upsert(pa.table({"id": ["a"], "s": [value_of(FULL)]}, schema=schema))
+    pyhudi.sql(
+        f"merge into t using (select 'a' as id, {empty} as s) src on t.id = src.id "
+        "when matched then update set *",
+        tables={"t": table},
+    )
+    assert table.to_arrow()["s"].to_pylist() == [[]]
+
+
+def test_the_error_for_other_fields_names_the_column(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("s", pa.struct([X, Y]))])
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+    table.upsert(pa.table({"id": ["a"], "s": [FULL]}, schema=schema))
+    with pytest.raises(PyhudiError, match=r"column=s, missing=s\.y;"):
+        assigned_by_sql(table, pa.table({"id": ["a"], "s": pa.array([{"x": 2}], LACKS)}))
+
+
 def test_fields_of_a_struct_that_no_clause_takes_may_differ(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.string()), ("n", pa.int32()), ("s", pa.struct([X, Y]))])
     table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")

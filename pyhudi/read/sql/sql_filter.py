@@ -102,14 +102,19 @@ def as_filter(where: Filter, schema: pa.Schema, scopes: Sequence[str] = ()) -> p
 
 
 def as_value(
-    value: Any, schema: pa.Schema, kind: pa.DataType, scopes: Sequence[str] = ()
+    value: Any,
+    schema: pa.Schema,
+    kind: pa.DataType,
+    scopes: Sequence[str] = (),
+    *,
+    column: str | None = None,
 ) -> pc.Expression:
     """The Arrow expression of a value of a column of type `kind`: SQL text over the columns of the
     schema, an Arrow expression, or any other value as a literal.
 
-    scopes: as for `as_filter`.  Raises UserError for text that is not SQL or that uses unknown
-    columns or unsupported SQL, and for a literal that is not of the type; SchemaError for a value
-    whose structs have other fields than the type's.
+    scopes: as for `as_filter`.  column: its name, for errors.  Raises UserError for text that is
+    not SQL or that uses unknown columns or unsupported SQL, and for a literal that is not of the
+    type; SchemaError for a value whose structs have other fields than the type's.
     """
     if isinstance(value, str):
         conversion = _Conversion(value, schema, "value", tuple(scopes))
@@ -118,7 +123,7 @@ def as_value(
         )
     if isinstance(value, pc.Expression):
         if pt.is_nested(kind):
-            check_same_fields(_type_of(value, schema), kind, str(value))
+            check_same_fields(_type_of(value, schema), kind, column or str(value))
         if pt.is_decimal(kind):
             return to_arrow(
                 _as_decimal(Unknown(value, "is not SQL"), _type_of(value, schema), kind)

@@ -130,7 +130,8 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
     if pt.is_struct(kind):
         return pa.struct([f.with_type(plain_type(f.type)).with_nullable(True) for f in kind])
     if pt.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+        keys = pa.string() if pt.is_null(kind.key_type) else plain_type(kind.key_type)
+        return pa.map_(keys, plain_type(kind.item_type))  # null: maps without entries
     return kind
 
 
