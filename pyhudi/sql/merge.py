@@ -23,6 +23,7 @@ from sqlglot import exp
 from pyhudi.api.found_rows import check_merge, merge_found
 from pyhudi.api.table import Table
 from pyhudi.errors import UserError
+from pyhudi.read.sql.sql_literals import states_zone
 from pyhudi.records import without_meta
 from pyhudi.sql.engine import QueryEngine
 from pyhudi.sql.relations import Binder, Bound
@@ -424,6 +425,8 @@ class _Merge:
                 parts = (exp.to_identifier(n, quoted=True) for n in reversed([TARGET, *names]))
                 node.replace(exp.column(*parts))
             return
+        if isinstance(node, exp.Literal) and node.is_string and _is_zoned(node.name):
+            raise _NotByKeyError("a text has a zone, which a column without one may not take")
         is_open = isinstance(node, exp.Query | exp.Subquery | exp.Exists | exp.Placeholder)
         if TARGET not in sides and (is_open or SOURCE in sides):
             if pair is Pair.NOT_MATCHED_BY_SOURCE:
@@ -623,6 +626,15 @@ def _parents(node: Tree, within: Tree) -> Iterator[Tree]:
     while node.parent is not None and node.parent is not within:
         node = node.parent
         yield node
+
+
+def _is_zoned(text: str) -> bool:
+    """Whether a text is a time with a zone: filters convert it to UTC, the engine drops the zone
+    where it compares it with a column without one."""
+    try:
+        return states_zone(text)
+    except ValueError:
+        return False
 
 
 def _same(one: Tree, other: Tree) -> bool:

@@ -3,6 +3,7 @@ its records by key, and reads of the others those that the clause may apply to."
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,16 @@ def test_a_clause_for_other_records_reads_the_files_that_may_have_some(
     assert sorted(read) == (["1990", "1991"] if has_text else ["1990", "1991", "1992", "1993"])
     found = stored(table)
     assert found[4] == ("1990", 70) and found.keys() == set(range(20)) - {1}
+
+
+def test_a_time_with_a_zone_selects_the_same_records_as_in_a_query(tmp_path: Path) -> None:
+    at = [datetime(2024, 1, 1, 10), datetime(2024, 1, 1, 12)]
+    found = pa.table({"id": ["a", "b"], "at": pa.array(at, pa.timestamp("us")), "n": [0, 0]})
+    table = pyhudi.create_table(tmp_path / "t", found.schema, record_key="id")
+    table.upsert(found)
+    tables = {"t": table, "s": pa.table({"id": ["a", "b"]})}
+    condition = "t.at = '2024-01-01 12:00:00+02:00'"
+    expected = pyhudi.sql(f"select id from t where {condition}", tables=tables)["id"]
+    matched = f"when matched and {condition} then update set n = 1"
+    pyhudi.sql(f"merge into t using s on t.id = s.id {matched}", tables=tables)
+    assert pyhudi.sql("select id from t where n = 1", tables=tables)["id"].equals(expected)
