@@ -124,3 +124,17 @@ def test_a_time_with_a_zone_selects_the_same_records_as_in_a_query(tmp_path: Pat
     matched = f"when matched and {condition} then update set n = 1"
     pyhudi.sql(f"merge into t using s on t.id = s.id {matched}", tables=tables)
     assert pyhudi.sql("select id from t where n = 1", tables=tables)["id"].equals(expected)
+
+
+@pytest.mark.parametrize(
+    "condition", ["t.n * 1.1 = 3.3", "t.n + 0.1 + 0.2 = 3.3", "0.1 + 0.2 = 0.3"]
+)
+def test_decimals_of_a_condition_are_exact_as_in_a_query(tmp_path: Path, condition: str) -> None:
+    found = pa.table({"id": ["a", "b"], "n": [3, 3], "m": [0, 0]})
+    table = pyhudi.create_table(tmp_path / "t", found.schema, record_key="id")
+    table.upsert(found)
+    tables = {"t": table, "s": pa.table({"id": ["a"]})}
+    assert pyhudi.sql(f"select id from t where {condition}", tables=tables).num_rows == 2
+    matched = f"when matched and {condition} then update set m = 1"
+    pyhudi.sql(f"merge into t using s on t.id = s.id {matched}", tables=tables)
+    assert pyhudi.sql("select id from t where m = 1", tables=tables)["id"].to_pylist() == ["a"]
