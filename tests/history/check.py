@@ -186,9 +186,6 @@ def _check_past(table: Table, writes: list[Write], dice: random.Random, verdict:
     since, until = sorted(times[w.op] for w in dice.sample(late, 2))
     new = {op for op, time in times.items() if since < time <= until}
     then = rows_of((write for write in writes if times[write.op] <= until), PARTS)
-    if _reaches_archive(table, since, until):  # such ranges are read from the newest snapshot
-        now = rows_of(writes, PARTS)
-        then = {key: op for key, op in then.items() if now.get(key) == op}
     want = {key: op for key, op in then.items() if op in new}
     try:
         rows = table.changes(since, until, columns=["id", "op"]).to_arrow().to_pylist()
@@ -204,12 +201,3 @@ def _completions(table: Table) -> dict[str, str]:
     state = state_of(table)
     active = {str(i.time): str(i.completed_at or i.time) for i in state.timeline.commits}
     return {**{str(t): str(at) for t, at in state.archive.completions.items()}, **active}
-
-
-def _reaches_archive(table: Table, since: str, until: str) -> bool:
-    """Whether a range begins before the timeline and has archived commits; not in version 6."""
-    state = state_of(table)
-    active = [i.completed_at for i in state.timeline.commits if i.completed_at is not None]
-    if not state.config.layout.has_completion_times or not active or since >= min(active):
-        return False
-    return any(since < (i.completed_at or i.time) <= until for i in state.archive.commit_instants)
