@@ -135,7 +135,7 @@ def test_a_query_ends_at_its_time(served_briefly: SqlServer, query: str) -> None
 
 def test_a_signal_ends_the_server_and_what_it_runs(table: pyhudi.Table) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "pyhudi", "serve", table.path, "--json"],
+        [sys.executable, "-m", "pyhudi", "serve", table.path, "--json", "--stop-after", "60"],
         stdout=subprocess.PIPE, text=True,
     ) as server, ThreadPoolExecutor(1) as pool:  # fmt: skip
         assert server.stdout is not None
