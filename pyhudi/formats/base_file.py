@@ -143,7 +143,7 @@ def write_base(
     plan: Mapping[str, ColumnEncoding] | None = None
     if replaced:
         plan = stored_plan(replaced, first.schema, first.num_rows)
-    if plan is None and instant and first.num_rows < _SHARED_ROWS_MAX:
+    if plan is None and first.num_rows < _SHARED_ROWS_MAX:
         plan = shared_plan(instant, first)
     options = writer_options(
         first, compression=compression, level=level, page_bytes=page_bytes, plan=plan

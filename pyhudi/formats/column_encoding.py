@@ -131,10 +131,10 @@ def shared_plan(write: str, rows: pa.Table) -> Mapping[str, ColumnEncoding] | No
     """The plan that the parts of one write with these columns share: of the first with enough rows
     for a choice.  None for fewer rows.
 
-    write: names the write, the same in each call for it.  Threads that ask together may choose
-    twice; the same rows give the same plan.
+    write: names the write, the same in each call for it; empty: nothing is shared.  Threads that
+    ask together may choose twice; the same rows give the same plan.
     """
-    if rows.num_rows < _SAMPLE_ROWS_MIN:
+    if not write or rows.num_rows < _SAMPLE_ROWS_MIN:
         return None
     key = write, rows.schema
     plan = _shared.get(key)

@@ -205,7 +205,7 @@ def _parquet_content(rows: pa.Table, avro_schema: str, instant: str) -> pa.Buffe
     sink = pa.BufferOutputStream()
     nan = NanColumns(rows.schema)
     nan.see(rows)
-    options = writer_options(rows, plan=shared_plan(instant, rows) if instant else None)
+    options = writer_options(rows, plan=shared_plan(instant, rows))
     with pq.ParquetWriter(sink, rows.schema, **options) as writer:
         writer.write_table(rows)
         more = footer_entries(avro_schema) | nan_entries(rows.schema)

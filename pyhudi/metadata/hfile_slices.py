@@ -42,6 +42,9 @@ OPEN_BYTES_MAX: Final = 64 << 20
 _READ_WHOLE: Final = 1 << 20  # files up to this size are read in one request and cached
 _MAPPED_COST: Final = 256 << 10  # charged for a mapped file, to limit how many stay open
 
+Homes = Callable[[pa.Array, int], NDArray[np.int32]]
+"""The file group, of a count of groups, of each key."""
+
 _OPENED = BlockCache(OPEN_BYTES_MAX)
 
 
@@ -68,7 +71,7 @@ class MapSlice:
     logs: tuple[StoredFile, ...]
     valid: frozenset[str]
     groups: int = 1
-    homes: Callable[[pa.Array, int], NDArray[np.int32]] = bucket_of
+    homes: Homes = bucket_of
 
     @classmethod
     def of(
@@ -78,7 +81,7 @@ class MapSlice:
         valid: frozenset[str],
         *,
         groups: int = 1,
-        homes: Callable[[pa.Array, int], NDArray[np.int32]] = bucket_of,
+        homes: Homes = bucket_of,
     ) -> MapSlice:
         def stored(file: DataFile) -> StoredFile:
             return StoredFile(file.path, file.size_bytes)
