@@ -59,15 +59,18 @@ class ArrowRows:
         """The rows of the current snapshot as a Dask DataFrame, a partition for each file slice.
 
         Reads nothing yet.  options: as for `pyarrow.Table.to_pandas` of each partition; an integer
-        column with nulls needs `types_mapper=pandas.ArrowDtype` to have the same type in all.
+        or boolean column with nulls needs `types_mapper=pandas.ArrowDtype` to have the same type
+        in all.
         """
         frames = load_library("dask.dataframe", extra="dask", needed_for="to_dask")
-        scan = self._lazy()
+        dask, scan = import_module("dask"), self._lazy()
         empty = scan.schema.empty_table().to_pandas(**options)
-        if not scan.tasks:
-            return frames.from_pandas(empty, npartitions=1)
-        delayed = import_module("dask").delayed(_frame_of, pure=False, traverse=False)
-        return frames.from_delayed([delayed(task, options) for task in scan.tasks], meta=empty)
+        # Dask would make texts of all columns of objects: of decimals, dates, bytes, lists.
+        with dask.config.set({"dataframe.convert-string": False}):
+            if not scan.tasks:
+                return frames.from_pandas(empty, npartitions=1)
+            delayed = dask.delayed(_frame_of, pure=False, traverse=False)
+            return frames.from_delayed([delayed(task, options) for task in scan.tasks], meta=empty)
 
     def to_ray(self) -> Any:
         """The rows of the current snapshot as a Ray Dataset of Arrow blocks, one task for each file

@@ -7,6 +7,8 @@ import itertools
 import re
 import sys
 import tomllib
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,31 @@ def test_lazy_frames_of_polars_and_dask_read_the_snapshot(table: pyhudi.Table) -
     assert list(whole.columns) == SCHEMA.names and len(whole) == 3
     narrowed = table.scan(["v"], "v > 1").to_polars(lazy=True)
     assert narrowed.collect()["v"].to_list() == [20]
+
+
+def test_a_frame_of_dask_has_the_values_of_a_frame_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    fields: dict[str, tuple[pa.DataType, Any]] = {
+        "id": (pa.string(), "a"),
+        "price": (pa.decimal128(10, 2), Decimal("1.50")),
+        "raw": (pa.binary(), b"\xff"),
+        "day": (pa.date32(), date(2024, 2, 29)),
+        "at": (pa.timestamp("us", "UTC"), datetime(2024, 2, 29, tzinfo=UTC)),
+        "place": (pa.struct([("x", pa.int32())]), {"x": 1}),
+        "tags": (pa.list_(pa.string()), ["t", None]),
+    }
+    schema = pa.schema({name: kind for name, (kind, _) in fields.items()})
+    table = pyhudi.create_table(f"memory://near{next(NAMES)}", schema, record_key="id")
+    assert table.to_dask().dtypes.equals(table.to_pandas().dtypes)  # without rows
+    row = {name: value for name, (_, value) in fields.items()}
+    table.upsert(pa.Table.from_pylist([row, {**dict.fromkeys(row), "id": "b"}], schema))
+    frame = table.to_dask()
+    found = frame.compute()
+    back = pa.Table.from_pandas(found, schema, preserve_index=False)
+    assert back.sort_by("id").to_pylist()[0] == row
+    assert frame.dtypes.equals(found.dtypes) and found.dtypes.equals(table.to_pandas().dtypes)
+    exact = table.to_dask(types_mapper=pandas.ArrowDtype)
+    assert exact.groupby("id")["price"].sum().compute()["a"] == Decimal("1.50")
 
 
 def test_a_lazy_frame_of_polars_selects_the_rows_that_a_frame_of_all_rows_does() -> None:
