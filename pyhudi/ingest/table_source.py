@@ -19,6 +19,7 @@ from pyhudi.api.table import Table, open_table
 from pyhudi.errors import OptionError, SnapshotExpiredError, UserError
 from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLimits
 from pyhudi.options import HollowCommitPolicy
+from pyhudi.read.changes.before_after import DELETE, INSERT
 from pyhudi.read.changes.incremental import ChangeRange, ChangeWindow, open_window
 from pyhudi.read.changes.snapshot_diff import diff_rows
 from pyhudi.read.positions import as_position, current_position
@@ -42,8 +43,8 @@ class TableSource:
     `earliest`, or only commits after the `latest`.
     deletes: whether deleted keys are included, as rows with `_hoodie_is_deleted`, which contain
     their last values; None: if the table logs changes (`hoodie.table.cdc.enabled`).  It compares
-    the file groups of a batch with their state at the checkpoint.  A key that was moved to another
-    partition is not reported as deleted.
+    the file groups of a batch with their state at the checkpoint.  A row is not reported as deleted
+    if its key was inserted in another partition meanwhile: it may have been moved.
     max_commits: in one batch; None: no limit.  A snapshot is one batch, whatever its size.
     """
 
@@ -119,17 +120,15 @@ class TableSource:
     def _deleted(
         self, state: TableState, since: Position, until: Position, schema: pa.Schema
     ) -> _DeletedRows:
-        """Keys that exist at `since` and nowhere at `until`."""
+        """Rows of `since` that are gone at `until`, if their key was not inserted elsewhere."""
         names = [name for name in schema.names if name != IS_DELETED]
         engine = self._table._engine
         found = diff_rows(
             state, since, until, columns=tuple(names), where=self._where, engine=engine
         )
-        deleted = pa.compute.equal(found["change"], "delete")
-        moved = pa.compute.is_in(
-            found["record_key"],
-            found.filter(pa.compute.invert(deleted))["record_key"].combine_chunks(),
-        )
+        deleted = pa.compute.equal(found["change"], DELETE)
+        inserted = found.filter(pa.compute.equal(found["change"], INSERT))
+        moved = pa.compute.is_in(found["record_key"], inserted["record_key"].combine_chunks())
         gone = found.filter(pa.compute.and_(deleted, pa.compute.invert(moved)))
         rows = gone["before"].combine_chunks()
         return _DeletedRows(pa.Table.from_arrays(rows.flatten(), names), schema)

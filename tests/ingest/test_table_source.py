@@ -78,6 +78,22 @@ def test_a_derived_table_follows_inserts_updates_and_deletes(
     assert stream.run_once() is None
 
 
+def test_a_deleted_row_is_reported_if_its_key_is_updated_in_another_partition(
+    tmp_path: Path,
+) -> None:
+    origin = made(tmp_path / "origin", index="simple")
+    derived = made(tmp_path / "derived", index="simple")
+    stream = Stream(TableSource(origin, deletes=True), derived)
+    row = {"id": "k", "ts": 1}
+    rows = pa.Table.from_pylist([row | {"city": city} for city in ("a", "b")], SCHEMA)
+    origin.insert(rows)
+    stream.run_once()
+    origin.upsert(pa.Table.from_pylist([row | {"ts": 2, "city": "b"}], SCHEMA))
+    origin.delete(where="city = 'a'")
+    stream.run_once()
+    assert rows_of(derived, "id", "ts", "city") == [row | {"ts": 2, "city": "b"}]
+
+
 def test_deletes_are_included_where_the_table_logs_changes(tmp_path: Path) -> None:
     origin = made(tmp_path / "origin", options={"hoodie.table.cdc.enabled": "true"})
     origin.insert(some_rows(0, 3))
