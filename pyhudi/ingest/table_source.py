@@ -19,10 +19,12 @@ from pyhudi.api.table import Table, open_table
 from pyhudi.errors import OptionError, SnapshotExpiredError, UserError
 from pyhudi.ingest.source import RejectedRows, SourceBatch, SourceLimits
 from pyhudi.options import HollowCommitPolicy
-from pyhudi.read.changes.before_after import DELETE, INSERT
+from pyhudi.read.changes.before_after import DELETE, INSERT, UPDATE
 from pyhudi.read.changes.incremental import ChangeRange, ChangeWindow, open_window
 from pyhudi.read.changes.snapshot_diff import diff_rows
+from pyhudi.read.filters import as_predicate
 from pyhudi.read.positions import as_position, current_position
+from pyhudi.read.predicate import Predicate
 from pyhudi.read.scan import Scan
 from pyhudi.read.scan_plan import ScanRequest
 from pyhudi.read.scan_tasks import ReadTask, read_task
@@ -33,6 +35,7 @@ from pyhudi.timeline.instant import Instant
 STARTS: Final = ("snapshot", "earliest", "latest")
 _BEFORE_ALL: Final = "000"
 _DIGITS: Final = (14, 17)
+_NUMBER: Final = "\0number"
 
 
 class TableSource:
@@ -42,7 +45,8 @@ class TableSource:
     start: what a stream without a checkpoint reads: the `snapshot`, all commits from the
     `earliest`, or only commits after the `latest`.
     deletes: whether deleted keys are included, as rows with `_hoodie_is_deleted`, which contain
-    their last values; None: if the table logs changes (`hoodie.table.cdc.enabled`).  It compares
+    their last values, and rows that do not pass `where` any more; None: if the table logs changes
+    (`hoodie.table.cdc.enabled`).  It compares
     the file groups of a batch with their state at the checkpoint.  A row is not reported as deleted
     if its key was inserted in another partition meanwhile: it may have been moved.
     max_commits: in one batch; None: no limit.  A snapshot is one batch, whatever its size.
@@ -122,16 +126,19 @@ class TableSource:
     ) -> _DeletedRows:
         """Rows of `since` that are gone at `until`, if their key was not inserted elsewhere."""
         names = [name for name in schema.names if name != IS_DELETED]
+        where = as_predicate(self._where, state.schema())
+        read = tuple(dict.fromkeys((*names, *(where.columns if where is not None else ()))))
         engine = self._table._engine
-        found = diff_rows(
-            state, since, until, columns=tuple(names), where=self._where, engine=engine
-        )
+        found = diff_rows(state, since, until, columns=read, where=where, engine=engine)
         deleted = pa.compute.equal(found["change"], DELETE)
         inserted = found.filter(pa.compute.equal(found["change"], INSERT))
         moved = pa.compute.is_in(found["record_key"], inserted["record_key"].combine_chunks())
-        gone = found.filter(pa.compute.and_(deleted, pa.compute.invert(moved)))
+        is_gone = pa.compute.and_(deleted, pa.compute.invert(moved))
+        if where is not None:
+            is_gone = pa.compute.or_(is_gone, _has_left(found, where))
+        gone = found.filter(is_gone)
         rows = gone["before"].combine_chunks()
-        return _DeletedRows(pa.Table.from_arrays(rows.flatten(), names), schema)
+        return _DeletedRows(pa.Table.from_arrays(rows.flatten(), read).select(names), schema)
 
     def _within(
         self, state: TableState, commits: list[tuple[Position, Instant]], limits: SourceLimits
@@ -169,6 +176,16 @@ class _DeletedRows:
 
     def read(self, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
         yield from _marked(self.rows, self.schema, is_deleted=True)
+
+
+def _has_left(found: pa.Table, where: Predicate) -> pa.Array:
+    """Whether an update made a row one that does not pass the filter."""
+    after = found["after"].combine_chunks()
+    rows = pa.Table.from_arrays(after.flatten(), [field.name for field in after.type])
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    passing = where.passing(rows.append_column(_NUMBER, numbers))[_NUMBER].combine_chunks()
+    has_passed = pa.compute.is_in(numbers, passing)
+    return pa.compute.and_not(pa.compute.equal(found["change"], UPDATE), has_passed)
 
 
 def _marked_schema(schema: pa.Schema) -> pa.Schema:

@@ -94,6 +94,21 @@ def test_a_deleted_row_is_reported_if_its_key_is_updated_in_another_partition(
     assert rows_of(derived, "id", "ts", "city") == [row | {"ts": 2, "city": "b"}]
 
 
+def test_a_row_that_leaves_the_filter_is_reported_as_deleted(tmp_path: Path) -> None:
+    origin = made(tmp_path / "origin")
+    derived = made(tmp_path / "derived")
+    source = TableSource(origin, columns=["id", "city", "ts"], where="v > 5", deletes=True)
+    stream = Stream(source, derived)
+    rows = [{"id": f"k{n}", "ts": 1, "city": "a", "v": 10} for n in range(4)]
+    schema = pa.schema([*SCHEMA, pa.field("v", pa.int64())])
+    origin.insert(pa.Table.from_pylist(rows, schema), schema_mode="add")
+    stream.run_once()
+    changed = [rows[0] | {"v": 1, "ts": 2}, rows[1] | {"v": 6, "ts": 2}, rows[2] | {"v": None}]
+    origin.upsert(pa.Table.from_pylist(changed, schema))
+    stream.run_once()
+    assert [row["id"] for row in rows_of(derived, "id")] == ["k1", "k3"]
+
+
 def test_deletes_are_included_where_the_table_logs_changes(tmp_path: Path) -> None:
     origin = made(tmp_path / "origin", options={"hoodie.table.cdc.enabled": "true"})
     origin.insert(some_rows(0, 3))
