@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 from sqlglot import exp
 
 from pyhudi.api.found_rows import check_merge, merge_found
@@ -428,8 +427,6 @@ class _Merge:
             return
         if isinstance(node, exp.Literal) and node.is_string and _is_zoned(node.name):
             raise _NotByKeyError("a text has a zone, which a column without one may not take")
-        if isinstance(node, exp.Add | exp.Sub | exp.Mul) and self._is_decimal(node):
-            raise _NotByKeyError("it computes with decimals, which filters take for doubles")
         is_open = isinstance(node, exp.Query | exp.Subquery | exp.Exists | exp.Placeholder)
         if TARGET not in sides and (is_open or SOURCE in sides):
             if pair is Pair.NOT_MATCHED_BY_SOURCE:
@@ -440,18 +437,6 @@ class _Merge:
             raise _NotByKeyError("a subquery uses the stored record")
         for child in list(node.iter_expressions()):
             self._compute(child, pair, computed)
-
-    def _is_decimal(self, tree: Tree) -> bool:
-        """Whether arithmetic has a literal with a fraction and no stored column of doubles."""
-        has_fraction = any(
-            not each.is_string and "." in each.name and "e" not in each.name.lower()
-            for each in tree.find_all(exp.Literal)
-        )
-        doubles = {field.name.lower() for field in self.schema if pt.is_floating(field.type)}
-        return has_fraction and not any(
-            each.name.lower() in doubles and TARGET in self._sides(each)
-            for each in tree.find_all(exp.Column)
-        )
 
     # -- by join -------------------------------------------------------------------------------
 

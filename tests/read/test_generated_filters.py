@@ -50,8 +50,8 @@ def test_filters_select_what_a_plain_evaluation_and_duckdb_select() -> None:
                 query = f"select id from stored where {case.peer} order by id"
                 try:
                     answer = [row for (row,) in peer.execute(query).fetchall()]
-                except duckdb.ConversionException:
-                    continue  # a literal beyond the range of the column's type
+                except (duckdb.ConversionException, duckdb.OutOfRangeException):
+                    continue  # a number beyond the range of the column's type, or of its decimals
                 assert answer == expected, case.peer
                 compared += 1
     assert compared > FILTERS / 2

@@ -326,6 +326,43 @@ def test_a_filter_without_a_result_for_a_value_is_a_typed_error(tmp_path: Path, 
             table.update({"b": True}, where=text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(x + z) + 1 = 1", "1 + (x + z) = 1", "x + (z + y) = 0", "(y + x) + z = 0",
+        "(x * 1e300) * 0e0 = 'nan'", "x * (1e300 * 0e0) = 0",
+        "(n + m) + 5 > 0", "5 + (n + m) > 0",
+    ],
+)  # fmt: skip
+def test_sums_and_products_are_calculated_in_the_order_of_the_text(text: str) -> None:
+    """Arrow orders the operands of a chain anew, which rounds or overflows otherwise."""
+    x = 1e300 if "300" in text else 1e16
+    rows = pa.table({"x": [x], "y": [1.0], "z": [-1e16], "n": [2**63 - 1], "m": [-10]})
+    assert rows.filter(as_filter(text, rows.schema)).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.1 + 0.2 = 0.3", "n * 1.1 = 3.3", "n + 0.1 + 0.2 = 3.3", "d = x", "d * 1.0 = x",
+        "cast(d as double) = x", "x = 2.0 + 0.675", "cast(2.7 as int) = 2",
+        "cast(-d as bigint) = -2", "floor(d) = 2.0", "ceil(d) = 3", "ceil(9.9) = 10",
+        "coalesce(null, 0.1) + 0.2 = 0.3", "w * d > w", "w + d = w + 2.675",
+        "case when d > w then w else d end = d", "n * 1e-1 <> 0.3",
+        "coalesce(t, date '2024-01-01') = '2024-01-01'", "coalesce(d, 1e0) = x",
+    ],
+)  # fmt: skip
+def test_decimals_are_calculated_exactly(text: str) -> None:
+    rows = pa.table(
+        {
+            "n": [3], "t": pa.array([None], pa.timestamp("us")), "x": [2.675],
+            "d": pa.array([Decimal("2.675")], pa.decimal128(4, 3)),
+            "w": pa.array([Decimal("9" * 28 + ".0000000001")], pa.decimal128(38, 10)),
+        }
+    )  # fmt: skip
+    assert rows.filter(as_filter(text, rows.schema)).num_rows == 1
+
+
 @pytest.mark.parametrize("given", ["s", "d"])
 def test_a_cast_to_a_decimal_has_all_digits_or_fails(given: str) -> None:
     """Arrow wraps around beyond 128 bits, and a text with a large exponent ends the process."""

@@ -127,7 +127,7 @@ def test_a_time_with_a_zone_selects_the_same_records_as_in_a_query(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "condition", ["t.n * 1.1 = 3.3", "t.n + 0.1 + 0.2 = 3.3", "0.1 + 0.2 = 0.3"]
+    "condition", ["t.n * 1.1 = 3.3", "t.n + 0.1 + 0.2 = 3.3", "0.1 + 0.2 = 0.3", "t.n / 10 = 0.3"]
 )
 def test_decimals_of_a_condition_are_exact_as_in_a_query(tmp_path: Path, condition: str) -> None:
     found = pa.table({"id": ["a", "b"], "n": [3, 3], "m": [0, 0]})

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 import random
 import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -25,11 +27,12 @@ FLOAT_MAX = struct.unpack("f", struct.pack("I", 0x7F7FFFFF))[0]
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "i": (pa.int32(), [0, 1, -1, 5, 7, 2**31 - 1, -(2**31)]),
     "n": (pa.int64(), [0, 1, -1, 5, 2**63 - 1, -(2**63), 2**53, 2**53 + 1, 100]),
-    "x": (pa.float64(), [0.0, -0.0, 1.5, NAN, INF, -INF, 0.1, -2.25, 1.7e308, 5.0]),
+    "x": (pa.float64(), [0.0, -0.0, 1.5, NAN, INF, -INF, 0.1, 0.3, 2.68, -2.25, 1.7e308, 5.0]),
     "f": (pa.float32(), [0.0, -0.0, 1.5, NAN, INF, -INF, 0.10000000149011612, -2.25, FLOAT_MAX]),
     "s": (pa.string(), ["", "a", "A", "ab", "é", "É", "日本", "\U0001f600", "it's", "a%b", "a_b",
                         "line\nbreak", "back\\slash", '"q"', " a ", "nan", "null"]),
-    "d": (pa.decimal128(10, 2), [Decimal(v) for v in ("0.00", "-0.01", "1.50", "99999999.99",
+    "d": (pa.decimal128(10, 2), [Decimal(v) for v in ("0.00", "-0.01", "1.50", "0.30", "2.68",
+                                                      "99999999.99",
                                                       "-99999999.99", "2.00")]),
     "e": (pa.decimal128(38, 10), [Decimal(v) for v in ("0", "-0.0000000001", "1.5",
                                                        "9999999999999999999999999999.9999999999")]),
@@ -82,7 +85,7 @@ def rank(value: Any) -> Any:
     """A value for comparisons: floats in the order in which NaN is last."""
     if isinstance(value, float):
         return (1, 0) if math.isnan(value) else (0, value)
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+    if isinstance(value, int | Decimal | Fraction) and not isinstance(value, bool):
         return (0, value)
     if isinstance(value, dt.datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -126,6 +129,26 @@ def nearest(number: Any) -> float:
         return float(number)
 
 
+@dataclass(frozen=True)
+class Number:
+    """A calculation: its text, and its value for a row as Fraction (of integers and decimals),
+    float or None.  is_double: that it is a float.  has_peer: whether DuckDB calculates so."""
+
+    text: str
+    of_row: Callable[[dict[str, Any]], Any]
+    is_double: bool = False
+    columns: frozenset[str] = frozenset()
+    has_peer: bool = True
+
+
+def exact(value: Any) -> Any:
+    return value if value is None or isinstance(value, float) else Fraction(value)
+
+
+def double(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
 class Generator:
     """Random filters from one seed."""
 
@@ -159,6 +182,8 @@ class Generator:
             return self.truth()
         if name == "s" and drawn < 0.5:
             return self.of_text()
+        if name in NUMBERS and drawn < 0.15:
+            return self.calculated()
         if drawn < 0.35:
             return self.compared(name)
         if drawn < 0.5:
@@ -251,6 +276,71 @@ class Generator:
             )
         return Case(f"{written} {symbol} {name}", peer and f"{peer} {symbol} {name}",
                     lambda row: compare(symbol, value, row[name]), frozenset({name}))  # fmt: skip
+
+    def calculated(self) -> Case:
+        """A comparison of a calculation with a literal, a column or another calculation."""
+        sides = [self.number(2), self.number(self.chance.choice([0, 0, 0, 1]))]
+        self.chance.shuffle(sides)
+        one, two = sides
+        symbol = self.chance.choice(list(COMPARED))
+
+        def holds(row: dict[str, Any]) -> Truth:
+            left, right = one.of_row(row), two.of_row(row)
+            if isinstance(left, float) or isinstance(right, float):
+                left, right = double(left), double(right)
+            return compare(symbol, left, right)
+
+        text = f"{one.text} {symbol} {two.text}"
+        return Case(text, text if one.has_peer and two.has_peer else None, holds,
+                    one.columns | two.columns)  # fmt: skip
+
+    def number(self, depth: int) -> Number:
+        """A random calculation with numbers; those with decimals are exact."""
+        chance = self.chance
+        if depth == 0:
+            if chance.random() < 0.5:
+                text = chance.choice(
+                    ["0.1", "0.2", "0.3", "1.1", "3", "-2", "0.125", "1e0", "3e-1"]
+                )
+                value = float(text) if "e" in text else Fraction(text)
+                return Number(text, lambda row: value, "e" in text)
+            name = chance.choice(["day", "x", "d", "d"])
+            if name == "day":
+                return Number("year(day)", lambda row: row["day"] and Fraction(row["day"].year),
+                              columns=frozenset({"day"}))  # fmt: skip
+            return Number(name, lambda row: exact(row[name]), name == "x", frozenset({name}))
+        drawn, one = chance.random(), self.number(depth - 1)
+        if drawn < 0.25:
+            text, of_value = chance.choice(UNARY)
+            return Number(text.format(one.text), lambda row: of_value(one.of_row(row)),
+                          one.is_double or of_value is double, one.columns,
+                          has_peer=one.has_peer and text.startswith("-"))  # fmt: skip
+        two = self.number(depth - 1)
+        symbol = chance.choice(["+", "+", "-", "*", "*", "/", "coalesce", "case"])
+        is_double = one.is_double or two.is_double or symbol == "/"
+
+        def of_row(row: dict[str, Any]) -> Any:
+            left, right = one.of_row(row), two.of_row(row)
+            if symbol == "case":
+                found = left if row["b"] else right
+                return double(found) if is_double else found
+            if symbol == "coalesce":
+                found = right if left is None else left
+                return double(found) if is_double else found
+            if left is None or right is None:
+                return None
+            if is_double:
+                left, right = double(left), double(right)
+            if symbol == "/":
+                return None if right == 0 else left / right
+            return {"+": operator.add, "-": operator.sub, "*": operator.mul}[symbol](left, right)
+
+        text = {"coalesce": f"coalesce({one.text}, {two.text})",
+                "case": f"case when b then {one.text} else {two.text} end"}.get(
+                    symbol, f"({one.text} {symbol} {two.text})")  # fmt: skip
+        names = one.columns | two.columns | ({"b"} if symbol == "case" else frozenset())
+        return Number(text, of_row, is_double, names,
+                      has_peer=one.has_peer and two.has_peer and symbol in "+-*")  # fmt: skip
 
     def listed(self, name: str) -> Case:
         items = [self.literal(name) for _ in range(self.chance.randint(1, 6))]
@@ -388,6 +478,13 @@ TEXTS: list[tuple[str, Callable[[Any], Truth]]] = [
     ("case when s like 'a%' then 1 else 0 end = 1", lambda s: bool(s and s.startswith("a"))),
     ("case when s not like 'a%' then 1 else 0 end = 1",
      lambda s: s is not None and not s.startswith("a")),
+]  # fmt: skip
+UNARY: list[tuple[str, Callable[[Any], Any]]] = [
+    ("-({})", lambda v: None if v is None else -v),
+    ("abs({})", lambda v: None if v is None else abs(v)),
+    ("floor({})", lambda v: v if v is None or not math.isfinite(v) else type(v)(math.floor(v))),
+    ("ceil({})", lambda v: v if v is None or not math.isfinite(v) else type(v)(math.ceil(v))),
+    ("cast({} as double)", double),
 ]  # fmt: skip
 COLUMN_OF: dict[str, Any] = {
     "5": 5, "0": 0, "1": 1, "'5'": "5", "2024": 2024, "2": 2,

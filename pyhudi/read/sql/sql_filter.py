@@ -8,7 +8,8 @@ Comparisons, `and`, `or`, `not`, `in`, `between`, `like`, `ilike`, `is [not] nul
 `is [not] distinct from`, arithmetic, `||`, `case when`, `cast`, `coalesce`, and the functions in
 `sql_syntax`.  Names are columns or fields of structs (`a.b`), quoted by double quotes or backquotes
 where needed; a name that differs only in case is accepted if it is unambiguous.  A literal is
-compared as a value of the column's type (`sql_literals`); a time without zone is UTC.
+compared as a value of the column's type (`sql_literals`); a time without zone is UTC.  Arithmetic
+with `0.1` is decimal and exact, unless a side is floating-point or has an exponent (`1e-1`).
 
 The conversion is closed: `ARGUMENTS` lists the classes of sqlglot's nodes that it handles and the
 arguments of each.  Any other node is refused, and so is an argument that is set and not listed:
@@ -25,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -122,13 +123,12 @@ def as_value(
             conversion.checked(lambda node: conversion.assigned(conversion.value(node), kind))
         )
     if isinstance(value, pc.Expression):
+        own, node = _type_of(value, schema), Unknown(value, "is not SQL")
         if pt.is_nested(kind):
-            check_same_fields(_type_of(value, schema), kind, column or str(value))
-        if pt.is_decimal(kind):
-            return to_arrow(
-                _as_decimal(Unknown(value, "is not SQL"), _type_of(value, schema), kind)
-            )
-        return value.cast(kind)
+            check_same_fields(own, kind, column or str(value))
+        return to_arrow(
+            _as_decimal(node, own, kind) if pt.is_decimal(kind) else _cast(node, own, kind)
+        )
     try:
         return pc.scalar(exact_array([value], kind)[0])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -151,6 +151,13 @@ def _as_decimal(node: Node, own: pa.DataType, kind: pa.DataType) -> Node:
         fits = Call("match_substring_regex", (node,), (("pattern", DECIMAL_TEXT),))
         node = Call("if_else", (fits, node, literal("", own)))  # no decimal has this text
     return Cast(Cast(node, wide), kind)
+
+
+def _cast(node: Node, own: pa.DataType, kind: pa.DataType) -> Node:
+    """A value as one of another type that is no decimal; decimals become the nearest
+    floating-point number as in `exact_cast`."""
+    is_exact = pt.is_decimal(own) and pt.is_floating(kind)
+    return Cast(Cast(node, pa.string()) if is_exact else node, kind)
 
 
 def _type_of(value: pc.Expression, schema: pa.Schema) -> pa.DataType:
@@ -190,6 +197,15 @@ class _Value:
     @property
     def is_literal(self) -> bool:
         return self.node is None
+
+    @property
+    def is_double(self) -> bool:
+        """Whether it is a literal with an exponent."""
+        return self.is_literal and self.kind == pa.float64()
+
+
+_INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
+"""Of an integer by its bits; an unsigned one of 64 bits has one more."""
 
 
 @cache
@@ -365,7 +381,7 @@ class _Conversion:
         if all(map(is_number, kinds)):
             if any(map(pt.is_floating, kinds)) and kinds[0] != kinds[1]:
                 return [(self.floating(*side), pa.float64()) for side in sides]
-            return sides
+            return _exact(sides, _common)
         if families <= {"date", "timestamp"} and kinds[0] != kinds[1]:
             unit = next((k.unit for k in kinds if pt.is_timestamp(k)), "s")
             instant = pa.timestamp(unit, "UTC")
@@ -383,7 +399,7 @@ class _Conversion:
 
     def floating(self, node: Node, kind: pa.DataType) -> Node:
         """A number as the nearest float64."""
-        return node if kind == pa.float64() else Cast(node, pa.float64(), safe=False)
+        return node if kind == pa.float64() else self.as_kind(node, kind, pa.float64())
 
     def bound(
         self, operator: str, value: _Value, kind: pa.DataType, column: str | None = None
@@ -526,8 +542,9 @@ class _Conversion:
     def literal(self, node: Any) -> _Value:
         if node.is_string:
             return _Value(None, literal=str(node.this))
+        kind = pa.float64() if "e" in node.this.lower() else None  # of one with an exponent
         try:
-            return _Value(None, literal=number_of(node.this))
+            return _Value(None, kind, number_of(node.this))
         except ValueError:
             return self.refuse(node)
 
@@ -541,11 +558,14 @@ class _Conversion:
         given = self.value(node.this)
         is_plain = isinstance(given.literal, int | Decimal) and not isinstance(given.literal, bool)
         if name == "Neg" and given.is_literal and is_plain:
-            return _Value(None, literal=negative(given.literal))  # type: ignore[arg-type]
+            return _Value(None, given.kind, negative(given.literal))  # type: ignore[arg-type]
         operand, kind = self.alone(given), self.known_kind(given)
         accepts, function, result = FUNCTIONS[name]
         if name in ("Floor", "Ceil") and pt.is_integer(kind):
             return _Value(operand, kind)
+        if name in ("Floor", "Ceil") and pt.is_decimal(kind):
+            kind = pa.decimal256(kind.precision + 1, kind.scale)  # that of 9.9 is 10
+            operand = Cast(operand, kind)
         if not accepts(kind):
             return self.refuse(node, f"has an argument of type {kind}")
         return _Value(Call(function, (operand,), OPTIONS.get(name, ())), result or kind)
@@ -557,7 +577,12 @@ class _Conversion:
             return self.refuse(node, "calculates with values that are not numbers")
         if any(pt.is_floating(kind) for _, kind in sides):
             sides = [(self.floating(*side), pa.float64()) for side in sides]
-        found = Call(ARITHMETIC[name], (sides[0][0], sides[1][0]))
+        elif name == "Mul":
+            sides = _exact(sides, lambda whole, scale: sum(whole) + sum(scale) + 1)
+        else:
+            sides = _exact(sides, lambda whole, scale: _common(whole, scale) + 1)
+        function = ARITHMETIC[name]
+        found = Call(function, tuple(_grouped(node, kind, function) for node, kind in sides))
         return _Value(found, self.kind_of(found))
 
     def operand(self, value: _Value, other: _Value) -> tuple[Node, pa.DataType]:
@@ -567,7 +592,7 @@ class _Conversion:
         kind = None if other.is_literal else self.known_kind(other)
         if value.literal is None:
             return literal(None, kind or pa.int64()), kind or pa.int64()
-        found = self.scalar(value, kind)
+        found = self.scalar(value, None if value.is_double else kind)
         return Literal(found), found.type
 
     def coalesce(self, node: Any) -> _Value:
@@ -586,22 +611,28 @@ class _Conversion:
         found: list[tuple[Node, pa.DataType]] = []
         for value in values:
             if value.is_literal:
+                used = None if value.is_double else kind
                 scalar = (
-                    pa.scalar(None, kind) if value.literal is None else self.scalar(value, kind)
+                    pa.scalar(None, kind) if value.literal is None else self.scalar(value, used)
                 )
                 found.append((Literal(scalar), scalar.type))
             else:
                 found.append((self.alone(value), self.known_kind(value)))
         every = [k for _, k in found if not pt.is_null(k)]
         if any(map(pt.is_floating, every)) and all(map(is_number, every)) and len({*every}) > 1:
-            found = [(e if pt.is_null(k) else self.floating(e, k), k) for e, k in found]
+            found = [
+                (e, k) if pt.is_null(k) else (self.floating(e, k), pa.float64()) for e, k in found
+            ]
         elif len({family(k) for k in every} - {"integer", "decimal"}) > 1 or (
             len({family(k) for k in every}) > 1 and not all(map(is_number, every))
         ):
             return self.refuse(node, "chooses between values of different types")
-        if not every:
+        else:
+            found = _of_one_decimal(found)
+        kind = next((k for _, k in found if not pt.is_null(k)), None)
+        if kind is None:
             return _Value(None)
-        choice = choose([e for e, _ in found])
+        choice = choose([literal(None, kind) if pt.is_null(k) else e for e, k in found])
         return _Value(choice, self.kind_of(choice))
 
     def quotient(self, node: Any) -> _Value:
@@ -654,13 +685,17 @@ class _Conversion:
             try:
                 found = scalar_of(given.literal, None, given.kind)  # type: ignore[arg-type]
                 self.check_cast(found.type, kind, node)
+                if pt.is_integer(kind) and (
+                    pt.is_floating(found.type) or pt.is_decimal(found.type)
+                ):
+                    found = pc.trunc(found)
                 return _Value(Literal(exact_cast(found, kind)), kind)
             except (ValueError, OverflowError, pa.ArrowException):
                 return self.refuse_literal(given, kind)
         own = self.known_kind(given)
         self.check_cast(own, kind, node)
         operand = self.alone(given)
-        if pt.is_floating(own) and pt.is_integer(kind):
+        if (pt.is_floating(own) or pt.is_decimal(own)) and pt.is_integer(kind):
             operand = Call("trunc", (operand,))  # as in Spark; Arrow refuses a fraction
         return _Value(self.as_kind(operand, own, kind), kind)
 
@@ -708,14 +743,15 @@ class _Conversion:
             return _as_decimal(node, own, kind)
         if pt.is_timestamp(kind) and kind.tz is not None and is_time(own):
             return self.zoned(node, own, kind)
-        return Cast(node, kind)
+        return _cast(node, own, kind)
 
     def assigned(self, value: _Value, kind: pa.DataType) -> Node:
         """A value for a column of a type.  Raises SchemaError for structs with other fields."""
         if not value.is_literal:
             own, operand = self.known_kind(value), self.alone(value)
             check_same_fields(own, kind, self.text)
-            return self.as_kind(operand, own, kind) if pt.is_decimal(kind) else Cast(operand, kind)
+            as_kind = _as_decimal if pt.is_decimal(kind) else _cast
+            return as_kind(operand, own, kind)
         if value.literal is None:
             return literal(None, kind)
         try:
@@ -820,6 +856,62 @@ class _Conversion:
             if why == "is not a condition"
             else "use a pyarrow.compute.Expression",
         )
+
+
+def _grouped(node: Node, kind: pa.DataType, function: str) -> Node:
+    """An operand of arithmetic.  Arrow orders the operands of a chain of sums or of products anew,
+    which rounds or overflows otherwise; it leaves a cast in its place."""
+    is_chain = isinstance(node, Call) and node.name == function
+    return Cast(node, kind) if is_chain else node
+
+
+def _common(whole: list[int], scale: list[int]) -> int:
+    """The digits of the least decimal that has the values of several."""
+    return max(whole) + max(scale)
+
+
+def _exact(
+    sides: list[tuple[Node, pa.DataType]], digits: Callable[[list[int], list[int]], int]
+) -> list[tuple[Node, pa.DataType]]:
+    """Integers and decimals that are used together, as decimals if one is: of 256 bits where their
+    common type, or that of the result, needs it, which Arrow itself does not choose.
+
+    digits: those that it needs, of the digits before the point of each and of those after it.
+    """
+    if not any(pt.is_decimal(kind) for _, kind in sides):
+        return sides
+    found = [
+        (_of_integer(node, kind) if pt.is_integer(kind) else (node, kind)) for node, kind in sides
+    ]
+    kinds = [kind for _, kind in found if pt.is_decimal(kind)]
+    if digits([k.precision - k.scale for k in kinds], [k.scale for k in kinds]) <= 38:
+        return found
+    wide = [pa.decimal256(k.precision, k.scale) if pt.is_decimal128(k) else k for _, k in found]
+    return [
+        (node if kind == to else Cast(node, to), to)
+        for (node, kind), to in zip(found, wide, strict=True)
+    ]
+
+
+def _of_one_decimal(found: list[tuple[Node, pa.DataType]]) -> list[tuple[Node, pa.DataType]]:
+    """Integers and decimals as values of the least decimal that has all, if one is a decimal."""
+    sides = _exact(found, _common)
+    decimals = [kind for _, kind in sides if pt.is_decimal(kind)]
+    if not decimals:
+        return found
+    scale = max(kind.scale for kind in decimals)
+    digits = max(kind.precision - kind.scale for kind in decimals) + scale
+    to = pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
+    return [(node, kind) if pt.is_null(kind) else (Cast(node, to), to) for node, kind in sides]
+
+
+def _of_integer(node: Node, kind: pa.DataType) -> tuple[Node, pa.DataType]:
+    """An integer as a decimal; a literal as the least one."""
+    if isinstance(node, Literal) and node.value.is_valid:
+        found = pa.scalar(Decimal(node.value.as_py()))
+        return Literal(found), found.type
+    decimal = pa.decimal128(_INTEGER_DIGITS[kind.bit_width] + (kind == pa.uint64()), 0)
+    return Cast(node, decimal), decimal
 
 
 def _bounded(node: Node, bound: Bound, kind: pa.DataType) -> Node:

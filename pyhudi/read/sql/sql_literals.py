@@ -91,8 +91,9 @@ def scalar_of(
 ) -> pa.Scalar:
     """The literal as a value that is used with one of a type, or alone.
 
-    Numbers that are used with integers, decimals or no type stay exact: their scalar has the least
-    type that has them.  Raises ValueError or ArrowException if it is not such a value.
+    Numbers that are used with integers, decimals or no type stay exact: their scalar is an int64,
+    or the least decimal that has them.  Raises ValueError or ArrowException if it is not such a
+    value.
     """
     target = kind or own
     if target is None:
@@ -128,11 +129,9 @@ def _plain(literal: str | int | Decimal | bytes | bool, kind: pa.DataType) -> pa
 def _untyped(literal: str | int | Decimal | bytes | bool) -> pa.Scalar:
     if isinstance(literal, bool | str | bytes):
         return pa.scalar(literal)
-    if isinstance(literal, int):
-        if _INT64[0] <= literal <= _INT64[1]:
-            return pa.scalar(literal, pa.int64())
-        return pa.scalar(Decimal(literal))
-    return pa.scalar(float_of(literal))
+    if isinstance(literal, int) and _INT64[0] <= literal <= _INT64[1]:
+        return pa.scalar(literal, pa.int64())
+    return pa.scalar(Decimal(literal))
 
 
 def float_of(literal: str | int | Decimal | bytes | bool) -> float:

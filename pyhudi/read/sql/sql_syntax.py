@@ -49,7 +49,7 @@ FUNCTIONS: Final[Mapping[str, tuple[_Test, str, pa.DataType | None]]] = {
     "Lower": (is_text, "utf8_lower", None), "Upper": (is_text, "utf8_upper", None),
     "Length": (is_text, "utf8_length", pa.int32()), "Trim": (is_text, "utf8_trim", None),
     "Abs": (is_number, "abs_checked", None), "Neg": (is_number, "negate_checked", None),
-    "Floor": (pt.is_floating, "floor", None), "Ceil": (pt.is_floating, "ceil", None),
+    "Floor": (is_number, "floor", None), "Ceil": (is_number, "ceil", None),
     "Year": (is_time, "year", pa.int64()), "Month": (is_time, "month", pa.int64()),
     "Day": (is_time, "day", pa.int64()),
 }  # fmt: skip
@@ -102,7 +102,7 @@ _CASTS: Final[Mapping[str, frozenset[str]]] = {
     "boolean": frozenset({"integer", "text"}),
     "integer": frozenset({"boolean", "float", "decimal", "text"}),
     "float": frozenset({"integer"}),
-    "decimal": frozenset({"float", "text"}),
+    "decimal": frozenset({"integer", "float", "text"}),
     "text": frozenset({"boolean", "integer", "float", "decimal", "bytes", "date", "timestamp"}),
     "date": frozenset({"timestamp", "text"}),
     "timestamp": frozenset({"date"}),
