@@ -115,9 +115,12 @@ def exact_cast(values: Any, kind: pa.DataType) -> Any:
     """An Arrow scalar, array or chunked array as another type, as Arrow casts it.
 
     Decimals, integers and texts become the same decimals or raise ArrowInvalid: Arrow itself wraps
-    around beyond 128 bits, and ends the process for a text with a large exponent.
+    around beyond 128 bits, and ends the process for a text with a large exponent.  Decimals become
+    the nearest floating-point numbers: Arrow itself makes 2.6750000000000003 of 2.675.
     """
     source = values.type
+    if pt.is_decimal(source) and pt.is_floating(kind):
+        return pc.cast(pc.cast(values, pa.string()), kind)
     if pt.is_integer(source) and pt.is_decimal(kind):
         values, source = pc.cast(values, INTEGERS), INTEGERS
     wide = wide_decimal(source, kind)

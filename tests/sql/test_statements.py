@@ -189,6 +189,24 @@ def test_numbers_are_written_as_they_are_or_not_at_all(tmp_path: Path) -> None:
     assert [row["f"] for row in rows] == [3.0, float(np.float32(0.1))]
 
 
+def test_decimals_become_the_nearest_doubles(tmp_path: Path) -> None:
+    """Arrow makes 2.6750000000000003 of 2.675, and 0.29999998 of 0.3 for a float."""
+    lake = pyhudi.connect(tmp_path)
+    lake.sql("create table sums (id bigint, x double, f float, d decimal(10, 3)) "
+             "tblproperties (primaryKey = 'id')")  # fmt: skip
+    lake.sql("insert into sums values (1, 2.675, 0.3, 2.675)")
+    lake.sql("insert into sums select 2, d, 0.3, d from sums")
+    lake.sql("insert into sums values (3, 0, 0, 2.675), (4, 0, 0, 2.675), (5, 0, 0, 2.675)")
+    lake.sql("update sums set x = d, f = d - 2.375 where id = 3")
+    lake.sql("merge into sums using (select 4 as id, 2.675 as v, cast(0.3 as decimal(5, 2)) as w) s"
+             " on sums.id = s.id when matched then update set x = s.v, f = s.w")  # fmt: skip
+    table = pyhudi.open_table(tmp_path / "sums")
+    table.update({"x": pc.field("d"), "f": "d - 2.375"}, where="id = 5")
+    expected = [(2.675, float(np.float32(0.3)))] * 5
+    rows = table.scan(["x", "f"]).to_arrow().to_pylist()
+    assert [(row["x"], row["f"]) for row in rows] == expected
+
+
 @pytest.mark.parametrize(
     "value", ["321570089990602999999994.29", "'321570089990602999999994.29'", "wide", "wide + n"]
 )
