@@ -31,6 +31,10 @@ DECIMAL_TEXT: Final = (
     r"|\d(\.\d{0,38})?[eE]\+?([12]\d|3[0-7]))$"
 )
 """Texts whose numbers are below 10**38 and have at most 76 digits after the point."""
+_FLOAT_DIGITS: Final = 18
+"""Of a double from `zero_limit` on, at most, behind those of the decimal."""
+HALF_UP: Final = "half_towards_infinity"
+"""How Arrow names the rounding of halves away from zero."""
 
 
 def exact_array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
@@ -116,7 +120,8 @@ def exact_cast(values: Any, kind: pa.DataType) -> Any:
 
     Decimals, integers and texts become the same decimals or raise ArrowInvalid: Arrow itself wraps
     around beyond 128 bits, and ends the process for a text with a large exponent.  Decimals become
-    the nearest floating-point numbers: Arrow itself makes 2.6750000000000003 of 2.675.
+    the nearest floating-point numbers: Arrow itself makes 2.6750000000000003 of 2.675.  These in
+    turn become the decimals nearest to their shortest texts, halves away from zero, as in Spark.
     """
     source = values.type
     if pt.is_decimal(source) and pt.is_floating(kind):
@@ -129,16 +134,30 @@ def exact_cast(values: Any, kind: pa.DataType) -> Any:
     if not pt.is_decimal(source):
         if not isinstance(values, pa.Array | pa.ChunkedArray):
             return exact_cast(pa.array([values.as_py()], source), kind)[0]
+        if pt.is_floating(source):
+            doubles = pc.cast(values, pa.float64())
+            is_zero = pc.less(pc.abs(doubles), zero_limit(kind))
+            values = pc.if_else(is_zero, "0", pc.cast(doubles, pa.string()))
         if not pc.all(pc.match_substring_regex(values, DECIMAL_TEXT), min_count=0).as_py():
             raise pa.ArrowInvalid("the text is not a decimal, or has more digits than the column")
-    return pc.cast(pc.cast(values, wide), kind)
+    found = pc.cast(values, wide)
+    if pt.is_floating(source):
+        found = pc.round(found, kind.scale, HALF_UP)
+    return pc.cast(found, kind)
+
+
+def zero_limit(kind: pa.DataType) -> float:
+    """A number below which floating-point numbers are zero as decimals of a type."""
+    return float(f"1e-{kind.scale + 1}")
 
 
 def wide_decimal(source: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
     """The type by way of which Arrow casts decimals, and texts that match `DECIMAL_TEXT`, to `kind`
-    exactly; None for other types."""
+    exactly; for floating-point numbers that of their texts.  None for other types."""
     if not pt.is_decimal128(kind):
         return None
+    if pt.is_floating(source):
+        return pa.decimal256(_DIGITS_MAX, kind.scale + _FLOAT_DIGITS)
     if pt.is_decimal(source):
         return pa.decimal256(_DIGITS_MAX, kind.scale)
     return _TEXT if pt.is_string(source) or pt.is_large_string(source) else None

@@ -258,7 +258,7 @@ def _create(connection: Any, name: str, relation: Relation, reader: str) -> list
 
 def _in_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch in the types of a schema, by position.  Raises UserError for values that do not
-    fit: nothing is rounded or cut."""
+    fit: nothing is cut, and only floating-point numbers are rounded, as in `exact_cast`."""
     columns = []
     for column, field_ in zip(batch.columns, schema, strict=True):
         if column.type != field_.type:

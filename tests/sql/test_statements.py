@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,32 @@ def test_decimals_become_the_nearest_doubles(tmp_path: Path) -> None:
     expected = [(2.675, float(np.float32(0.3)))] * 5
     rows = table.scan(["x", "f"]).to_arrow().to_pylist()
     assert [(row["x"], row["f"]) for row in rows] == expected
+
+
+def test_doubles_become_the_decimals_nearest_to_their_texts(tmp_path: Path) -> None:
+    """Arrow makes 0.299999999999999989 of 0.3, and rounds halves to even numbers."""
+    lake = pyhudi.connect(tmp_path)
+    lake.sql("create table sums (id bigint, x double, d decimal(10, 2), e decimal(38, 18)) "
+             "tblproperties (primaryKey = 'id')")  # fmt: skip
+    chance = random.Random(11)
+    doubles = [0.3, 2.125, -0.005, 601454.67013, 5e-324, -0.0, 1e-19, 0.015]
+    doubles += [round(chance.uniform(-1, 1) * 10.0 ** chance.randint(-6, 7), 3) for _ in range(90)]
+    rows = pa.table({"id": range(len(doubles)), "x": doubles})
+    table = pyhudi.open_table(tmp_path / "sums")
+    pyhudi.sql("insert into sums select id, x, x, x from given",
+               tables={"given": rows, "sums": table})  # fmt: skip
+
+    def rounded(number: float, places: str) -> Decimal:
+        return Decimal(repr(number)).quantize(Decimal(places), ROUND_HALF_UP)
+
+    for _ in range(2):
+        found = table.scan(["x", "d", "e"]).to_arrow().to_pylist()
+        assert len(found) == len(doubles)
+        for row in found:
+            assert (row["d"], row["e"]) == (rounded(row["x"], "0.01"), rounded(row["x"], "1e-18"))
+        table.update({"d": "x", "e": pc.field("x")})
+    with pytest.raises(pyhudi.UserError, match="does not fit"):
+        lake.sql("insert into sums values (-1, 0, cast('nan' as double), 0)")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyhudi.arrays import DECIMAL_TEXT, INTEGERS, exact_array, exact_cast, wide_decimal
+from pyhudi.arrays import (
+    DECIMAL_TEXT,
+    HALF_UP,
+    INTEGERS,
+    exact_array,
+    exact_cast,
+    wide_decimal,
+    zero_limit,
+)
 from pyhudi.errors import UserError
 from pyhudi.formats.nested_fields import check_same_fields
 from pyhudi.near_names import columns_hint
@@ -141,16 +149,25 @@ def as_value(
 
 
 def _as_decimal(node: Node, own: pa.DataType, kind: pa.DataType) -> Node:
-    """A value as a decimal; one that the type lacks fails as the rows are read."""
+    """A value as a decimal, as in `exact_cast`; one that the type lacks fails as the rows are
+    read."""
     if pt.is_integer(own):
         node, own = Cast(node, INTEGERS), INTEGERS
     wide = wide_decimal(own, kind)
     if wide is None:
         return Cast(node, kind)
+    if pt.is_floating(own):
+        double = Cast(node, pa.float64())
+        is_zero = Compare("<", Call("abs", (double,)), literal(zero_limit(kind)))
+        node = Call("if_else", (is_zero, literal("0"), Cast(double, pa.string())))
     if not pt.is_decimal(own):
         fits = Call("match_substring_regex", (node,), (("pattern", DECIMAL_TEXT),))
-        node = Call("if_else", (fits, node, literal("", own)))  # no decimal has this text
-    return Cast(Cast(node, wide), kind)
+        no_decimal = literal("", own if pt.is_large_string(own) else pa.string())
+        node = Call("if_else", (fits, node, no_decimal))
+    found: Node = Cast(node, wide)
+    if pt.is_floating(own):
+        found = Call("round", (found,), (("ndigits", kind.scale), ("round_mode", HALF_UP)))
+    return Cast(found, kind)
 
 
 def _cast(node: Node, own: pa.DataType, kind: pa.DataType) -> Node:
