@@ -299,10 +299,27 @@ def _common(known: pa.Field | None, column: pa.Field, table: pa.Schema) -> pa.Fi
         pair = [pa.schema([known]), pa.schema([plain])]
         found = pa.unify_schemas(pair, promote_options="permissive").field(0)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return known if stored is None else pa.field(column.name, stored)
+        return pa.field(column.name, _common_parts(known.type, plain.type, stored))
     if stored is None or pt.is_nested(found.type) or promotes(stored, plain_type(found.type)):
         return found
     return pa.field(column.name, stored)
+
+
+def _common_parts(
+    known: pa.DataType, given: pa.DataType, stored: pa.DataType | None
+) -> pa.DataType:
+    """The type of two that have none in common: of structs and lists, whose fields may have."""
+    kinds = [known, given] if stored is None else [known, given, stored]
+    if all(map(pt.is_struct, kinds)):
+        fields = {field.name: field for field in known}
+        table = pa.schema([] if stored is None else list(stored))
+        for field_ in given:
+            fields[field_.name] = _common(fields.get(field_.name), field_, table)
+        return pa.struct(list(fields.values()))
+    if all(map(is_any_list, kinds)):
+        known_item, item, *own = (pa.field(_ITEM, kind.value_type) for kind in kinds)
+        return pa.list_(_common(known_item, item, pa.schema(own)))
+    return known if stored is None else stored
 
 
 def check_parts(
@@ -372,7 +389,7 @@ def fitting(rows: pa.Table, columns: pa.Schema) -> tuple[pa.Table, dict[int, str
     bad: dict[int, str] = {}
     known = [column for column in columns if column.name in rows.column_names]
     for column in known:
-        convert = partial(shaped, target=column.type, name=column.name)
+        convert = partial(_whole_values, target=column.type, name=column.name)
         for place in failing_places(rows.column(column.name), convert):
             bad.setdefault(place, f"column {column.name}: not a value of type {column.type}")
     if bad:
@@ -386,6 +403,29 @@ def fitting(rows: pa.Table, columns: pa.Schema) -> tuple[pa.Table, dict[int, str
         for column in columns
     ]
     return pa.Table.from_arrays(values, schema=columns), bad
+
+
+def _whole_values(column: pa.ChunkedArray, target: pa.DataType, name: str) -> pa.ChunkedArray:
+    """As `shaped`.  Raises SchemaError for a value of a field that the type lacks, too."""
+    for chunk in column.chunks:
+        if _has_more(chunk, target):
+            raise SchemaError("a value has a field that its column lacks", column=name)
+    return shaped(column, target, name)
+
+
+def _has_more(array: pa.Array, target: pa.DataType) -> bool:
+    """Whether some struct of an array has a value of a field that a type lacks."""
+    source = array.type
+    if source.equals(target) or array.null_count == len(array):
+        return False
+    if pt.is_struct(source) and pt.is_struct(target):
+        for field_, values in zip(source, array.flatten(), strict=True):
+            at = target.get_field_index(field_.name)
+            if values.null_count < len(values) if at < 0 else _has_more(values, target[at].type):
+                return True
+    elif is_any_list(source) and is_any_list(target):
+        return _has_more(array.flatten(), target.value_type)
+    return False
 
 
 def unified(

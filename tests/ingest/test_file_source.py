@@ -398,6 +398,28 @@ def test_rows_of_files_without_a_common_type_are_rejected(tmp_path: Path) -> Non
     assert row["reason"] == "column id: not a value of type string"
 
 
+def test_files_whose_structs_conflict_lose_no_field(tmp_path: Path) -> None:
+    put(tmp_path, "a.parquet", pa.table({"d": [{"q": 1}], "l": [[{"q": 1}]]}), 1)
+    put(
+        tmp_path, "b.parquet", pa.table({"d": [{"q": "5", "r": 2}], "l": [[{"q": "5", "r": 2}]]}), 2
+    )
+    rows = batch_of(FileSource(tmp_path)).rows.read_all().to_pylist()
+    assert [(row["d"], row["l"]) for row in rows] == [
+        (value, [value]) for value in ({"q": 1, "r": None}, {"q": 5, "r": 2})
+    ]
+
+
+def test_objects_with_a_field_that_an_earlier_file_decided_against_are_rejected(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "a.json", b'{"id": "a", "d": {"y": 1}}\n', 1)
+    lines = b'{"id": "b", "d": "x"}\n{"id": "c", "d": {"y": 2}}\n{"id": "e", "d": {"z": 7}}\n'
+    put(tmp_path, "b.json", lines, 2)
+    batch = batch_of(FileSource(tmp_path))
+    assert batch.rows.read_all()["d"].to_pylist() == [{"y": 1}, {"y": 2}]
+    assert batch.rejected.take()["position"].to_pylist() == ["b.json:1", "b.json:3"]
+
+
 def test_one_file_is_read_up_to_its_first_bad_line(tmp_path: Path) -> None:
     path = put(tmp_path, "a.json", b'{"id": "a"}\n{"id": \n', 1)
     rows = read_rows(lambda: pa.OSFile(str(path)), "a.json", FileFormat(), SCHEMA)

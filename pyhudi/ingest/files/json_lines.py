@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyhudi._native.json_values import NOTHING, JsonRows
 from pyhudi.ingest.message_formats.json_values import JsonReader
+from pyhudi.ingest.row_fit import fitting
 from pyhudi.ingest.source import RejectedRows, rejected_batch
 
 _BLOCK_BYTES: Final = 8 << 20
@@ -62,15 +63,21 @@ def json_facts(file: Any, known: pa.Schema) -> tuple[pa.Schema, int]:
 def json_batches(
     file: Any, path: str, schema: pa.Schema, rejected: RejectedRows
 ) -> Iterator[pa.RecordBatch]:
-    """The rows with the fields of `schema`; others are left out."""
-    reader = JsonReader(schema, is_closed=True)
+    """The rows with the columns of `schema`; others are left out.
+
+    The type of a column may lack fields of objects, where other files of the batch decided it.
+    """
+    reader = JsonReader(schema)
     for lines in _blocks(file):
         if lines.is_cut:
             reason = f"the line is longer than {_LINE_BYTES_MAX} bytes"
             rejected.add(rejected_batch([lines.data], [reason], [f"{path}:{lines.first}"]))
             continue
         starts, ends, numbers = lines.places()
-        rows, _, faults = reader.read(JsonRows(lines.data, starts, ends))
+        rows, places, faults = reader.read(JsonRows(lines.data, starts, ends))
+        if not rows.schema.equals(schema):
+            rows, unfit = fitting(rows, schema)
+            faults |= {int(places[row]): reason for row, reason in unfit.items()}
         yield from rows.to_batches()
         bad = sorted(faults)
         raws = [lines.data[starts[n] : ends[n]].rstrip(b"\r") for n in bad]
