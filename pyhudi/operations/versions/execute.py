@@ -146,11 +146,13 @@ def _finish_interrupted(fs: FileSystem, options: Options, engine: Engine) -> Upg
     record, version = load_record(fs), load_config(fs).version
     if record is None or record.after != version:
         return None
+    rolled_back = _recover(fs, options, engine)  # a pending one would be missed by the new index
     finish_change(fs, options, engine, record)
     return UpgradeReport(
         record.before,
         version,
         {},
+        rolled_back=rolled_back,
         rebuilt=tuple(sorted(record.partitions)),
         notes=("finished a change of the version that was interrupted",),
     )
