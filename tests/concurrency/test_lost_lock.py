@@ -16,6 +16,7 @@ from pyhudi.errors import (
     IndexNotReadyError,
     LockError,
     PyhudiError,
+    SnapshotExpiredError,
     TableNotFoundError,
     WriteConflictError,
 )
@@ -477,7 +478,10 @@ def test_an_attempt_of_a_writer_that_announces_none_counts(new_table: NewStore) 
     assert not read.timeline.pending
 
 
-@pytest.mark.parametrize("found", [None, CorruptFileError, IndexNotReadyError, TableNotFoundError])
+@pytest.mark.parametrize(
+    "found",
+    [None, CorruptFileError, IndexNotReadyError, SnapshotExpiredError, TableNotFoundError],
+)
 def test_what_others_changed_after_the_lock_was_lost_is_an_error_of_the_lock(
     found: type[PyhudiError] | None,
 ) -> None:

@@ -32,6 +32,7 @@ from pyhudi.errors import (
     FileMissingError,
     IndexNotReadyError,
     LockError,
+    SnapshotExpiredError,
     StorageError,
     TableNotFoundError,
 )
@@ -46,7 +47,10 @@ _NOTICE_SECONDS: Final = 2.0
 _NOTICES_SECONDS: Final = 15.0
 _UNFENCED: Final = (LOCK, HEARTBEATS, HOLDS)
 # What a holder may meet that goes on with state which the next holder has replaced.
-_OUTDATED: Final = (FileMissingError, CorruptFileError, IndexNotReadyError, TableNotFoundError)
+_OUTDATED: Final = (
+    FileMissingError, SnapshotExpiredError, CorruptFileError, IndexNotReadyError,
+    TableNotFoundError,
+)  # fmt: skip
 
 _log = logging.getLogger("pyhudi")
 _SIGNED: Final = ("pid", "host", "thread", "purpose", "since")
