@@ -59,7 +59,8 @@ ROLES: Final = {
 _EFFECTS: Final = {"delete_where": "delete", "merge_delete": "delete", "merge": "upsert",
                    "insert": "upsert", "bulk_insert": "upsert"}  # fmt: skip
 _REPLACING: Final = ("insert_overwrite", "delete_partitions", "insert_overwrite_table")
-_BY_PREDICATE: Final = ("update", "delete_where")
+_BY_SNAPSHOT: Final = ("update", "delete_where", "merge_delete")
+"""Writes of the rows that a predicate, or a merge, found in their snapshot."""
 _ON_INSTANTS: Final = ("savepoint", "delete_savepoint", "restore", "rollback")
 _OF_LOGS: Final = ("compact", "schedule", "logs")
 _OF_TABLE: Final = ("create_index", "drop_index", "rebuild_index", "upgrade", "downgrade")
@@ -160,7 +161,7 @@ class Writer(Actor):
             op.keys = tuple(f"k{k}" for k in keys)
         if verb == "insert_overwrite_table":
             op.parts = tuple(part_of(n) for n in range(PARTS))
-        if verb in _BY_PREDICATE:
+        if verb in _BY_SNAPSHOT:
             op.since = len(self.observer.states) - 1
         where = pc.field("id").isin(list(op.keys))
         verbs: dict[str, Callable[[Table], Any]] = {

@@ -52,7 +52,7 @@ class Op:
     instant: of an acknowledged write.  refused: an error that says that nothing was written.
     Neither: the outcome is unknown.  kind: one of those of `events.apply`.  parts: whose rows it
     removes.  source: how many events of a source it had consumed before and after, of an ingest.
-    since: of a write by a predicate, the number of the state when it began.
+    since: of a write of what its snapshot has, the number of the state when it began.
     """
 
     name: str
@@ -154,8 +154,8 @@ class Observer:
         return True
 
     def _unseen(self, table: Table, op: Op) -> set[str]:
-        """Keys that were inserted while a write looked for the rows of its predicate, and that it
-        did not find: its isolation is that of a snapshot."""
+        """Keys that were inserted while a write looked for rows to change, and that it did not
+        find: its isolation is that of a snapshot."""
         if op.since is None:
             return set()
         now, states = self.states[-1], self.states[op.since :]
