@@ -335,9 +335,9 @@ class TimelineLog:
             return True
         if instant.action is not Action.REPLACE_COMMIT:
             return False
-        actions = {Action.REPLACE_COMMIT}
+        actions: list[Action] = [instant.action]
         if instant.is_completed:  # its requested file may have the name of a pending clustering
-            actions.add(Action(self.layout.clustering_action))
+            actions = list(dict.fromkeys([Action(self.layout.clustering_action), *actions]))
         return any(is_clustering(self.requested(replace(instant, action=a))) for a in actions)
 
     def encode(self, commit: CommitMetadata) -> bytes:

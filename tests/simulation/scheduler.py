@@ -79,6 +79,7 @@ class Task:
     wake: float = 0.0
     ready: Callable[[], bool] | None = None
     is_done: bool = False
+    ident: int = 0
     turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     thread: threading.Thread | None = None
 
@@ -103,7 +104,7 @@ class Scheduler:
         self._dice, self._stay = dice, stay
         self._tasks: list[Task] = []
         self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count()
+        self._numbers, self._idents = itertools.count(), itertools.count(1)
         self._by_ident: dict[int, Task] = {}
         self._main = threading.Semaphore(0)
         self._stuck: StuckError | None = None
@@ -120,7 +121,7 @@ class Scheduler:
         self, process: Process, name: str, act: Callable[[], object], *, after: float = 0.0,
         background: bool = False,
     ) -> Task:  # fmt: skip
-        task = Task(name, process, act, background, wake=self.now + after)
+        task = Task(name, process, act, background, wake=self.now + after, ident=next(self._idents))
         task.thread = _REAL_THREAD(target=self._run, args=(task,), name=name, daemon=True)
         self._tasks.append(task)
         task.thread.start()
@@ -241,6 +242,11 @@ class Simulated:
             return _REAL["sleep"](seconds)
         return self.scheduler.pause(seconds)
 
+    def get_ident(self) -> int:
+        """Unique: the system may give the number of a thread that has ended to another one."""
+        task = self.scheduler.current
+        return threading.get_ident() if task is None else task.ident
+
     def getpid(self) -> int:
         task = self.scheduler.current
         return _REAL_PID() if task is None else task.process.pid
@@ -281,7 +287,7 @@ def _datetime_of(world: Simulated) -> type[datetime]:
 class _Threading:
     """The module `threading` with threads and locks of the scheduler."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, get_ident: Callable[[], int]) -> None:
         names = itertools.count()
 
         class Thread:
@@ -332,7 +338,7 @@ class _Threading:
                 self._depth = 0
 
             def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-                me = threading.get_ident()
+                me = get_ident()
                 if scheduler.is_quiet:
                     return True
 
@@ -363,6 +369,7 @@ class _Threading:
             depth_max = sys.maxsize
 
         self.Thread, self.Event, self.Lock, self.RLock = Thread, Event, Lock, RLock
+        self.get_ident = get_ident
 
     def __getattr__(self, name: str) -> Any:
         return getattr(threading, name)
@@ -392,7 +399,7 @@ def virtual_world(scheduler: Scheduler, dice: random.Random) -> Iterator[None]:
     """Inside, the library's clocks, sleeps, threads, process ids and random numbers are virtual."""
     world = Simulated(scheduler, dice)
     stand_ins: dict[str, Any] = {
-        "datetime": _datetime_of(world), "threading": _Threading(scheduler),
+        "datetime": _datetime_of(world), "threading": _Threading(scheduler, world.get_ident),
         "ThreadPoolExecutor": _Inline, "sleep": world.sleep,
     }  # fmt: skip
     originals = {"datetime": datetime, "threading": threading, "sleep": _REAL["sleep"]}
