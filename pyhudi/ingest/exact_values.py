@@ -74,7 +74,7 @@ def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _of_decimal(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
     """The floating-point numbers whose shortest texts are those of the decimals."""
-    found = numbers.cast(pa.string()).cast(kind)
+    found = exact_cast(numbers, kind)
     again = decimals(found, numbers.type)
     if not pc.all(pc.equal(again, numbers), min_count=0).as_py():
         raise pa.ArrowInvalid("the decimal has more digits than the column")

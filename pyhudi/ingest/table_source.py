@@ -46,9 +46,9 @@ class TableSource:
     `earliest`, or only commits after the `latest`.
     deletes: whether deleted keys are included, as rows with `_hoodie_is_deleted`, which contain
     their last values, and rows that do not pass `where` any more; None: if the table logs changes
-    (`hoodie.table.cdc.enabled`).  It compares
-    the file groups of a batch with their state at the checkpoint.  A row is not reported as deleted
-    if its key was inserted in another partition meanwhile: it may have been moved.
+    (`hoodie.table.cdc.enabled`).  It compares the file groups of a batch with their state at the
+    checkpoint.  A row is not reported as deleted if its key was inserted in another partition
+    meanwhile: it may have been moved.
     max_commits: in one batch; None: no limit.  A snapshot is one batch, whatever its size.
     """
 

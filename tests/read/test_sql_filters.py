@@ -335,7 +335,7 @@ def test_a_filter_without_a_result_for_a_value_is_a_typed_error(tmp_path: Path, 
     ],
 )  # fmt: skip
 def test_sums_and_products_are_calculated_in_the_order_of_the_text(text: str) -> None:
-    """Arrow orders the operands of a chain anew, which rounds or overflows otherwise."""
+    """Arrow reorders the operands of nested additions, which changes rounding and overflow."""
     x = 1e300 if "300" in text else 1e16
     rows = pa.table({"x": [x], "y": [1.0], "z": [-1e16], "n": [2**63 - 1], "m": [-10]})
     assert rows.filter(as_filter(text, rows.schema)).num_rows == 1

@@ -573,9 +573,9 @@ class _Conversion:
 
     def function(self, node: Any, name: str) -> _Value:
         given = self.value(node.this)
-        is_plain = isinstance(given.literal, int | Decimal) and not isinstance(given.literal, bool)
-        if name == "Neg" and given.is_literal and is_plain:
-            return _Value(None, given.kind, negative(given.literal))  # type: ignore[arg-type]
+        number = given.literal
+        if name == "Neg" and isinstance(number, int | Decimal) and not isinstance(number, bool):
+            return _Value(None, given.kind, negative(number))
         operand, kind = self.alone(given), self.known_kind(given)
         accepts, function, result = FUNCTIONS[name]
         if name in ("Floor", "Ceil") and pt.is_integer(kind):
@@ -702,9 +702,7 @@ class _Conversion:
             try:
                 found = scalar_of(given.literal, None, given.kind)  # type: ignore[arg-type]
                 self.check_cast(found.type, kind, node)
-                if pt.is_integer(kind) and (
-                    pt.is_floating(found.type) or pt.is_decimal(found.type)
-                ):
+                if _drops_fraction(found.type, kind):
                     found = pc.trunc(found)
                 return _Value(Literal(exact_cast(found, kind)), kind)
             except (ValueError, OverflowError, pa.ArrowException):
@@ -712,8 +710,8 @@ class _Conversion:
         own = self.known_kind(given)
         self.check_cast(own, kind, node)
         operand = self.alone(given)
-        if (pt.is_floating(own) or pt.is_decimal(own)) and pt.is_integer(kind):
-            operand = Call("trunc", (operand,))  # as in Spark; Arrow refuses a fraction
+        if _drops_fraction(own, kind):
+            operand = Call("trunc", (operand,))
         return _Value(self.as_kind(operand, own, kind), kind)
 
     def time_literal(self, text: str, kind: pa.DataType) -> _Value:
@@ -875,9 +873,14 @@ class _Conversion:
         )
 
 
+def _drops_fraction(own: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a cast drops a fraction: as in Spark; Arrow itself refuses one."""
+    return bool(pt.is_integer(kind) and (pt.is_floating(own) or pt.is_decimal(own)))
+
+
 def _grouped(node: Node, kind: pa.DataType, function: str) -> Node:
-    """An operand of arithmetic.  Arrow orders the operands of a chain of sums or of products anew,
-    which rounds or overflows otherwise; it leaves a cast in its place."""
+    """An operand of arithmetic.  Arrow reorders the operands of nested additions, and of nested
+    multiplications, which changes rounding and overflow; a cast between them prevents it."""
     is_chain = isinstance(node, Call) and node.name == function
     return Cast(node, kind) if is_chain else node
 
@@ -895,13 +898,9 @@ def _exact(
 
     digits: those that it needs, of the digits before the point of each and of those after it.
     """
-    if not any(pt.is_decimal(kind) for _, kind in sides):
-        return sides
-    found = [
-        (_of_integer(node, kind) if pt.is_integer(kind) else (node, kind)) for node, kind in sides
-    ]
+    found = _decimals(sides)
     kinds = [kind for _, kind in found if pt.is_decimal(kind)]
-    if digits([k.precision - k.scale for k in kinds], [k.scale for k in kinds]) <= 38:
+    if not kinds or digits([k.precision - k.scale for k in kinds], [k.scale for k in kinds]) <= 38:
         return found
     wide = [pa.decimal256(k.precision, k.scale) if pt.is_decimal128(k) else k for _, k in found]
     return [
@@ -912,7 +911,7 @@ def _exact(
 
 def _of_one_decimal(found: list[tuple[Node, pa.DataType]]) -> list[tuple[Node, pa.DataType]]:
     """Integers and decimals as values of the least decimal that has all, if one is a decimal."""
-    sides = _exact(found, _common)
+    sides = _decimals(found)
     decimals = [kind for _, kind in sides if pt.is_decimal(kind)]
     if not decimals:
         return found
@@ -920,6 +919,15 @@ def _of_one_decimal(found: list[tuple[Node, pa.DataType]]) -> list[tuple[Node, p
     digits = max(kind.precision - kind.scale for kind in decimals) + scale
     to = pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
     return [(node, kind) if pt.is_null(kind) else (Cast(node, to), to) for node, kind in sides]
+
+
+def _decimals(sides: list[tuple[Node, pa.DataType]]) -> list[tuple[Node, pa.DataType]]:
+    """The sides, with integers as decimals if one of the sides is a decimal."""
+    if not any(pt.is_decimal(kind) for _, kind in sides):
+        return sides
+    return [
+        _of_integer(node, kind) if pt.is_integer(kind) else (node, kind) for node, kind in sides
+    ]
 
 
 def _of_integer(node: Node, kind: pa.DataType) -> tuple[Node, pa.DataType]:
