@@ -200,6 +200,8 @@ class Simulation:
     def _actor(self, number: int, role: str) -> Actor:
         name = f"{role}{number}"
         every = ROLES[role]
+        if NON_BLOCKING in self.plan.options:
+            every = {verb: n for verb, n in every.items() if verb not in _BLOCKING}
         verbs = {verb: n for verb, n in every.items() if verb in self.plan.verbs} or every
         return _ACTORS[role](
             name, verbs, self.plan.steps, self._dice(name), self.scheduler, self.observer,
