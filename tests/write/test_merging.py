@@ -199,6 +199,25 @@ def test_unchanged_rows_are_left_out_and_their_files_stay(kind: str, tmp_path: P
 
 
 @KINDS
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_row_that_does_not_move_is_compared_as_readers_see_it(
+    version: int, kind: str, tmp_path: Path
+) -> None:
+    """Readers take the partition column from the path, whatever the file stores."""
+    options = {"hoodie.record.index.update.partition.path": "false"}
+    table = create(tmp_path, kind, version=version, options=options)
+    table.upsert(rows(("a", 1, "x", 1.0)))
+    table.upsert(rows(("a", 2, "y", 2.0)))
+    for partition in ("x", "y"):
+        report = table.upsert(rows(("a", 2, partition, 2.0)), skip_unchanged=True)
+        assert (report.unchanged, report.instant) == (1, None)
+    assert table.upsert(rows(("a", 2, "y", 3.0)), skip_unchanged=True).updated == 1
+    assert table.scan(["id", "part", "price"]).to_arrow().to_pylist() == [
+        {"id": "a", "part": "x", "price": 3.0}
+    ]
+
+
+@KINDS
 def test_rows_that_change_nothing_of_a_partial_update_are_left_out(
     kind: str, tmp_path: Path
 ) -> None:
