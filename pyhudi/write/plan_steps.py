@@ -30,7 +30,6 @@ from pyhudi.metadata.record_index.lookup import RecordIndex
 from pyhudi.options import BulkInsert, KnownKeys, WriteOptions
 from pyhudi.read.file_slice import SliceSpec
 from pyhudi.read.skipping.key_uniqueness import is_partitioned
-from pyhudi.read.skipping.partition_values import partition_values
 from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import (
     COMMIT_SEQNO,
@@ -301,14 +300,10 @@ def losing_rows(
     rules = context.state.rules
     lost: list[Staged | None] = [None] * len(buckets)
     slices = {s.group: s for s in view.latest_slices()} if any(s.contested for s in buckets) else {}
-    contested: dict[int, tuple[tuple[int, FileSlice, frozenset[str]], ...]] = {}
-
-    def in_path(partition: str) -> frozenset[str]:
-        return frozenset(partition_values(context.state.config, context.schema, partition))
-
+    contested: dict[int, tuple[tuple[int, FileSlice], ...]] = {}
     for i, bucket in enumerate(buckets):  # a bucket not yet created holds no record
         there = [(home, slices.get(bucket.homes[home])) for home in bucket.contested]
-        contested[i] = tuple((home, s, in_path(s.partition)) for home, s in there if s is not None)
+        contested[i] = tuple((home, s) for home, s in there if s is not None)
     contested = {i: homes for i, homes in contested.items() if homes}
     if not contested:
         return lost
@@ -323,6 +318,7 @@ def losing_rows(
             buckets[i],
             homes,
             context.staging,
+            context.state.config,
             context.skips_unchanged,
         )
         for i, homes in contested.items()
