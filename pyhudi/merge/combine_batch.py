@@ -18,6 +18,7 @@ from pyhudi.merge.log_fold import (
 )
 from pyhudi.merge.merge_rules import MergeRules, delete_mask, order_columns
 from pyhudi.merge.ordering_values import ordering_ranks
+from pyhudi.merge.payload_classes import Keeps
 from pyhudi.merge.precedence import Ranked
 
 
@@ -69,7 +70,9 @@ def merged_rows(key: Longs, rows: pa.Table, rules: MergeRules) -> MergedRows:
 
     A delete is compared with the rows of its key, also where a committed one would not be.  Under
     rules that merge a lesser record (`beneath`, before version 9) rows after it are not compared
-    with it, as in Apache Hudi.
+    with it, as in Apache Hudi.  Under rules that ignore a lesser record, those of Debezium before
+    version 9, the order is that of the ordering values: a late row may have the value that an
+    earlier one says is unavailable.
     """
     distinct, number = np.unique(key, return_inverse=True)
     order = Ranked.none(len(key))
@@ -79,6 +82,9 @@ def merged_rows(key: Longs, rows: pa.Table, rules: MergeRules) -> MergedRows:
     deleted = delete_mask(rows, rules.marks)
     if deleted is not None:
         kinds[deleted] = ORDERED_DELETE
-    entries = Entries(number, len(distinct), kinds, order, np.arange(len(key)), rows)
+    at = np.arange(len(key))
+    if rules.keeps is Keeps.UNAVAILABLE and not rules.beneath and order.ok.all():
+        at = np.argsort(order.rank, kind="stable")
+    entries = Entries(number[at], len(distinct), kinds[at], order.take(at), at, rows)
     folded = fold_entries(entries, replace(rules, tombstones=rules.tombstones or not rules.beneath))
-    return MergedRows(folded.rows, folded.last[folded.at == NO_ENTRY])
+    return MergedRows(folded.rows, at[folded.last[folded.at == NO_ENTRY]])

@@ -176,6 +176,8 @@ class Model:
     def combined(self, batch: list[Row]) -> list[Row]:
         """One row a key, as the batch has it."""
         rule, out = self.rule, {}
+        if rule.payload == "PostgresDebeziumAvroPayload" and not rule.beneath:
+            batch = sorted(batch, key=rule.order)  # type: ignore[arg-type]
         for row in batch:
             key = row["id"]
             if key not in out:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,23 @@ def test_deletes_of_debezium_are_compared_within_a_batch(
         pa.Table.from_pylist([{"id": "a", "_event_lsn": n, MARK: op} for n, op in changes], schema)
     )
     assert table.to_arrow()["_event_lsn"].to_pylist() == ([] if left is None else [left])
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_unavailable_values_are_those_of_earlier_changes_in_any_order_of_a_batch(
+    order: tuple[int, ...], version: int, tmp_path: Path
+) -> None:
+    kinds = {"id": pa.string(), "_event_lsn": pa.int64(), "v": pa.string(), MARK: pa.string()}
+    schema = pa.schema(kinds)
+    payload = {PAYLOAD: "PostgresDebeziumAvroPayload"}
+    table = pyhudi.create_table(tmp_path, schema, record_key="id", options=payload, version=version)
+    unavailable = "__debezium_unavailable_value"
+    table.upsert(pa.Table.from_pylist([{"id": "a", "_event_lsn": 1, "v": "stored"}], schema))
+    changes = [(2, unavailable), (3, "new"), (4, unavailable)]
+    rows = [{"id": "a", "_event_lsn": n, "v": v} for n, v in changes]
+    table.upsert(pa.Table.from_pylist([rows[at] for at in order], schema))
+    assert table.scan(["_event_lsn", "v"]).to_arrow().to_pylist() == [{"_event_lsn": 4, "v": "new"}]
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
