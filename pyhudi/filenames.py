@@ -37,10 +37,10 @@ PARTITION_METAFILE: Final = ".hoodie_partition_metadata"
 BASE_EXTENSIONS: Final = (".parquet", ".orc", ".hfile")
 
 _BASE = re.compile(
-    r"([^_/.][^_/]*)_([0-9]+-[0-9]+-[0-9]+)_([0-9]+)(\.parquet|\.orc|\.hfile|\.lance)"
+    r"([^_/.][^/]*)_([0-9]+-[0-9]+-[0-9]+)_([0-9]+)(\.parquet|\.orc|\.hfile|\.lance)"
 )
 _LOG = re.compile(
-    r"\.([^_/]+)_([^._/]*)\.log\.(0|[1-9][0-9]{0,8})(?:_([0-9]+-[0-9]+-[0-9]+))?(\.cdc)?"
+    r"\.([^/]+)_([^._/]*)\.log\.(0|[1-9][0-9]{0,8})(?:_([0-9]+-[0-9]+-[0-9]+))?(\.cdc)?"
 )
 _ARCHIVE = re.compile(r"\.commits_\.archive\.([0-9]+)(?:_.*)?")
 _MARKER = re.compile(r"(?P<file>[^/]+)\.marker\.(?P<kind>CREATE|MERGE|APPEND)")

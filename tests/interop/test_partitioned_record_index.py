@@ -115,9 +115,9 @@ def test_both_maintain_one_index(
                  "hoodie.metadata.compact.max.delta.commits": "4"},
     )  # fmt: skip
     pair = Pair(table, apache_hudi("1.2.0"), tmp_path)
-    pair.write(False, (range(20), "p-a"), (range(10, 30), "pb"))
+    pair.write(False, (range(20), "p-a"), (range(10, 30), "p_b"))
     for by_hudi in (True, False):
-        pair.write(by_hudi, (range(5, 15), "p-a"), (range(25, 35), "pb"))
+        pair.write(by_hudi, (range(5, 15), "p-a"), (range(25, 35), "p_b"))
         pair.write(by_hudi, (range(8), f"new/{pair.version}"))
         pair.delete(by_hudi, range(3, 7), "p-a")
     if kind == "mor":

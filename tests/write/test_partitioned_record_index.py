@@ -100,6 +100,21 @@ def test_a_new_partition_gets_file_groups(kind: str) -> None:
     check(table, rows)
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_partition_with_underscores_is_indexed(kind: str) -> None:
+    table, rows = opened(kind), rows_of(kind)
+    small = {
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.metadata.compact.max.delta.commits": "2",
+    }
+    for keys in (range(3), range(4), range(1, 5)):
+        again(table, **small).upsert(batch(keys, "a_b", f"v{len(keys)}"))
+        put(rows, keys, "a_b", f"v{len(keys)}")
+        check(table, rows)
+    names = group_files(fs_of(table), "a%5Fb")
+    assert any(name.endswith(".hfile") for name in names)
+
+
 def test_the_options_state_the_groups_of_a_new_partition() -> None:
     table, rows = opened("cow"), rows_of("cow")
     option = {"hoodie.metadata.record.level.index.min.filegroup.count": "3"}

@@ -2,7 +2,7 @@
 
 ```
 file id     record-index-<partition>-<number>-0
-partition   its path with %XX for characters that are special in paths, and for `-`
+partition   its path with %XX for characters that are special in paths, `-` and `_`
 number      hash of the key, among the groups of the partition
 ```
 
@@ -36,9 +36,9 @@ from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice
 from pyhudi.table.properties import TableConfig
 
-_SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^-]")
-"""Characters of partition paths that are escaped in file ids, as Apache Hudi does in paths, and
-the separator of file ids."""
+_SPECIAL: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
+"""Characters of partition paths that are escaped in file ids: as Apache Hudi does in paths, and the
+separators in file ids and file names (Apache Hudi leaves `_`, and reads both)."""
 _POSITION: Final = "position"
 
 
