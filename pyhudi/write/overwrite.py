@@ -181,12 +181,12 @@ def partitions_named(
 ) -> tuple[list[str], tuple[str, ...]]:
     """(listed partitions that match the patterns, in order; patterns without a match).
 
-    A pattern is a partition path; `*` matches any characters.
+    A pattern is a partition path; in one that is not listed, `*` matches any characters.
     """
     named: set[str] = set()
     missing = []
     for pattern in patterns:
-        wild = "*" in pattern
+        wild = "*" in pattern and pattern not in listed
         hits = [p for p in listed if (fnmatchcase(p, _escaped(pattern)) if wild else p == pattern)]
         if not hits:
             missing.append(pattern)

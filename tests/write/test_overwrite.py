@@ -170,6 +170,14 @@ def test_a_star_names_many_partitions(fs: MemoryFileSystem) -> None:
     assert stored(fs) == {}
 
 
+def test_a_partition_with_a_star_in_its_name_is_named_by_it(fs: MemoryFileSystem) -> None:
+    table(fs).insert(rows(["c0"], "*"))
+    table(fs).insert(rows(["c1"], "a*"))
+    before = stored(fs)
+    assert table(fs).delete_partitions(["*", "a*"]).deleted == 2
+    assert stored(fs) == {k: v for k, v in before.items() if k not in ("c0", "c1")}
+
+
 def test_deleting_a_partition_that_is_not_there_changes_nothing(fs: MemoryFileSystem) -> None:
     times = table(fs).timeline.times
     report = table(fs).delete_partitions("zzz")
