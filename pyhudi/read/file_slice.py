@@ -223,21 +223,12 @@ def base_rows(
 def _fitted(rows: pa.Table, target: pa.Schema) -> pa.Table:
     """Rows as written, converted to the columns of `target`.
 
-    Numbers of a column that has since become text are widened here; reads may do so, writes may
-    not.  Timestamps with a wrong label are repaired.
+    Timestamps with a wrong label are repaired.
     """
     if rows.schema.equals(target, check_metadata=True):
         return rows
     check_unshredded(rows.schema, target)
-    rows = relabelled(rows, target)
-    for index, found in enumerate(rows.schema):
-        if _is_number(found.type) and pt.is_string(target.field(found.name).type):
-            rows = rows.set_column(index, found.name, rows.column(index).cast(pa.string()))
-    return conform(rows, target)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pt.is_integer(kind) or pt.is_floating(kind))
+    return conform(relabelled(rows, target), target)
 
 
 def _merged(

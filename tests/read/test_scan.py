@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 from pathlib import Path
 
@@ -361,6 +362,18 @@ def test_a_number_that_became_text_is_widened() -> None:
     made.commit(T2, schema=wider)
     assert values(opened(made.fs).scan().to_arrow()) == {"a": "7", "b": "x"}
     assert values(opened(made.fs).scan(where=pc.field("v") == "7").to_arrow()) == {"a": "7"}
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_a_floating_number_that_became_text_is_written_as_in_java(kind: pa.DataType) -> None:
+    texts = {"2.0": 2.0, "0.1": 0.1, "1.1E-5": 1.1e-5, "-0.0": -0.0, "NaN": math.nan}
+    old = rows(*((text, 1, "", 0) for text in texts))
+    at = old.schema.get_field_index("v")
+    made = Handmade(MemoryFileSystem(), SCHEMA)
+    made.base(1, T1, old.set_column(at, pa.field("v", kind), [pa.array(texts.values(), kind)]))
+    made.commit(T1, schema=SCHEMA.set(at, pa.field("v", pa.string())))
+    assert values(opened(made.fs).scan().to_arrow()) == {text: text for text in texts}
+    assert values(opened(made.fs).scan(where="v = '2.0'").to_arrow()) == {"2.0": "2.0"}
 
 
 def test_payloads_with_rules_of_their_own_are_refused_by_name(mor: Handmade) -> None:
