@@ -275,6 +275,7 @@ def load_state(
     for_reading: bool = False,
 ) -> TableState:
     """Load the current table.  Cost: two small reads.  Returns `previous` if nothing has changed.
+    The properties change with a rebuild of the metadata table, which the timeline does not have.
 
     now: its timeline, listed under a lock that is still locked; None: list it.  for_reading: also
     open bootstrapped tables, which are read-only.
@@ -295,7 +296,7 @@ def load_state(
     if options.source_folder and not config.bootstrap_base_path:
         raise OptionError("the table is not bootstrapped", option=SOURCE_OPTION)
     log = timeline_log(fs, config)
-    if previous is not None and previous.config == config:
+    if previous is not None and previous.config == config and previous.config.stamp == config.stamp:
         log = previous.log
     for _ in range(_READ_ATTEMPTS):
         loaded, listed_fs = (now, listed_fs) if now else _loaded(fs, log, listed_fs)

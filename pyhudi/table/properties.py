@@ -94,9 +94,13 @@ GENERATOR_CLASSES: Final = {
 
 @dataclass(frozen=True)
 class TableConfig:
-    """A table's properties: the raw text map and its interpretation.  Immutable."""
+    """A table's properties: the raw text map and its interpretation.  Immutable.
+
+    stamp: the first line of the file, which each writer changes; not a property.
+    """
 
     properties: Mapping[str, str] = field(default_factory=dict)
+    stamp: bytes = field(default=b"", compare=False)
 
     def _text(self, key: str, default: str = "") -> str:
         return self.properties.get(key) or default
@@ -396,12 +400,13 @@ def load_config(fs: FileSystem) -> TableConfig:
     found = False
     for path in (PROPERTIES, PROPERTIES_BACKUP):
         try:
-            properties = parse_properties(fs.read(path))
+            content = fs.read(path)
         except FileMissingError:
             continue
         found = True
+        properties = parse_properties(content)
         if is_valid(properties):
-            return TableConfig(properties)
+            return TableConfig(properties, content.partition(b"\n")[0])
     if found:
         raise CorruptFileError(
             "hoodie.properties has no name or a wrong checksum", path=f"{fs.url}/{PROPERTIES}"

@@ -67,3 +67,19 @@ def test_reads_work_and_a_rebuild_allows_changes_again(path: Path) -> None:
     assert rebuilt.lookup(["k0", "k29"])["found"].to_pylist() == [True, True]
     assert rebuilt.cluster().file_groups == 3
     assert rebuilt.scan().to_arrow().num_rows == 30
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_open_tables_read_a_metadata_table_that_was_rebuilt(tmp_path: Path, version: int) -> None:
+    """The timeline does not show a rebuild, so that the state of an open table looks current."""
+    ids = pa.table({"id": ["a", "b", "c"]})
+    created = pyhudi.create_table(tmp_path, ids.schema, record_key="id", version=version)
+    for row in range(3):
+        created.upsert(ids.slice(row, 1))
+    tables = [created, pyhudi.open_table(tmp_path)]
+    for table in tables:
+        assert table.lookup(["a"])["found"].to_pylist() == [True]  # reads one file of the index
+    created.metadata.rebuild()
+    for table in tables:
+        found = table.lookup([*"abcdefgh"])["found"].to_pylist()
+        assert found == [True] * 3 + [False] * 5
