@@ -297,16 +297,17 @@ class LocalMutex:
     def __init__(self, place: str) -> None:
         self._place = place
         self.key = "local:" + os.path.realpath(place)
-        self._lock = FileLock(place, thread_local=False)
-        self._turn = FileLock(place + ".turn", thread_local=False)
+        self._lock: FileLock | None = None
         self._inode = -1
 
     def acquire(self, wait_seconds: float) -> bool:
         with local_errors(self._place):
             make_folders(os.path.dirname(self._place))
             end = time.monotonic() + wait_seconds
+            turn = FileLock(self._place + ".turn", thread_local=False)
+            self._lock = FileLock(self._place, thread_local=False)
             try:
-                with self._turn.acquire(timeout=wait_seconds, poll_interval=0.01):
+                with turn.acquire(timeout=wait_seconds, poll_interval=0.01):
                     left = max(end - time.monotonic(), 0)
                     self._lock.acquire(timeout=left, poll_interval=0.002)
             except Timeout:
@@ -327,7 +328,8 @@ class LocalMutex:
     def release(self) -> None:
         with contextlib.suppress(OSError):  # for information only
             remove(self._signature)
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     def is_held(self) -> bool:
         return is_locked(self._place)
