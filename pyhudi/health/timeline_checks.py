@@ -185,6 +185,10 @@ def check_instants(inventory: TableInventory) -> Iterator[Finding]:
             yield from _completed(inventory, instant)
         elif instant.action in _PLANNED:
             yield from _planned(inventory, instant)
+    if inventory.log.layout.logs_name_slices:
+        compacting = inventory.view(inventory.claimed).pending.compacting.values()
+        for lost in sorted(set(compacting) - inventory.timeline.times):
+            yield from _planned(inventory, Instant(lost, Action.COMPACTION, State.REQUESTED))
 
 
 def _completed(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:

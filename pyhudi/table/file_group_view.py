@@ -5,7 +5,8 @@ Pure: built from files and timeline facts; a view is immutable.
 A slice is a base file and its logs.  At table version 6 a log names the instant of
 its slice; at 8 and 9 it names the delta commit that wrote it and belongs to the slice with the
 newest base instant at or before that commit's completion.  While a compaction C of a group is
-pending, new logs of version 6 start a slice named C; readers merge it with the preceding slice.
+pending, new logs of version 6 start a slice named C; readers merge it with the preceding slice,
+also if the plan of C is lost.
 Source: table_format 5.3, 11.3.
 """
 
@@ -32,6 +33,7 @@ from pyhudi.timeline.instant import WRITES, Action, State
 from pyhudi.timeline.timeline import Timeline
 
 Completions: TypeAlias = Callable[[], Mapping[InstantTime, InstantTime]]
+_Files: TypeAlias = dict[tuple[str, str], list["DataFile"]]  # by partition and file id
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,8 @@ class Visibility:
 
 @dataclass(frozen=True, slots=True)
 class PendingPlans:
-    """File groups claimed by services that have not completed."""
+    """File groups claimed by services that have not completed; in a view also by compactions whose
+    plans are lost, but not the logs that are based on them."""
 
     compacting: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
     clustering: Mapping[FileGroupId, InstantTime] = field(default_factory=dict)
@@ -218,28 +221,11 @@ def build_view(
     Raises UnsupportedTableError for logs of table version 10.
     """
     pending = pending or PendingPlans()
-    bases: dict[tuple[str, str], list[DataFile]] = {}
-    logs: dict[tuple[str, str], list[DataFile]] = {}
-    cdc_logs: dict[tuple[str, str], list[DataFile]] = {}
-    for partition, info in files:
-        name = parse_data_file(info.name)
-        if name is None:
-            if is_native_log(info.name):
-                raise UnsupportedTableError("log files of table version 10", path=info.path)
-            continue
-        of = bases
-        if isinstance(name, BaseFileName):
-            if not visibility.sees(name.instant):
-                continue
-        elif name.is_cdc:
-            of = cdc_logs
-        else:
-            of = logs
-        file = DataFile(name, partition, info.size_bytes)
-        of.setdefault((partition, name.file_id), []).append(file)
+    bases, logs, cdc_logs = _by_group(files, visibility)
     gone = replaced or {}
     by_name = layout.logs_name_slices
     groups: dict[FileGroupId, FileGroup] = {}
+    lost: dict[FileGroupId, InstantTime] = {}
     for place in bases.keys() | logs.keys():
         group = FileGroupId(*place)
         at = gone.get(group)
@@ -258,8 +244,38 @@ def build_view(
         if place in cdc_logs:
             slices = tuple(_with_cdc_logs(file_slice, cdc_logs[place]) for file_slice in slices)
         if slices:
+            if by_name and compacting is None and not visibility.sees(slices[0].instant):
+                compacting = lost[group] = slices[0].instant
             groups[group] = FileGroup(group, slices, compacting if by_name else None)
+    if lost:
+        pending = replace(pending, compacting={**pending.compacting, **lost})
     return TableView(groups, visibility, pending)
+
+
+def _by_group(
+    files: Iterable[tuple[str, FileInfo]], visibility: Visibility
+) -> tuple[_Files, _Files, _Files]:
+    """The visible base files, the logs, and the logs of changes."""
+    bases: _Files = {}
+    logs: _Files = {}
+    cdc_logs: _Files = {}
+    for partition, info in files:
+        name = parse_data_file(info.name)
+        if name is None:
+            if is_native_log(info.name):
+                raise UnsupportedTableError("log files of table version 10", path=info.path)
+            continue
+        of = bases
+        if isinstance(name, BaseFileName):
+            if not visibility.sees(name.instant):
+                continue
+        elif name.is_cdc:
+            of = cdc_logs
+        else:
+            of = logs
+        file = DataFile(name, partition, info.size_bytes)
+        of.setdefault((partition, name.file_id), []).append(file)
+    return bases, logs, cdc_logs
 
 
 def _with_cdc_logs(file_slice: FileSlice, logs: list[DataFile]) -> FileSlice:
@@ -277,15 +293,25 @@ def _cut_by_name(
     completions: Mapping[InstantTime, InstantTime],
     archived: Completions | None,
 ) -> tuple[FileSlice, ...]:
-    """Version 6: a log's name holds the instant of its slice."""
+    """Version 6: a log's name holds the instant of its slice.
+
+    Logs of an instant that nothing states are based on a compaction whose plan is lost; without an
+    older slice they are those of a group's first write, which failed.
+    """
     base_at = {file.name.instant: file for file in bases}
     logs_at: dict[InstantTime, list[DataFile]] = {}
+    unknown: dict[InstantTime, list[DataFile]] = {}
     for file in logs:
         time = file.name.instant
         within = visibility.limit is None or time <= visibility.limit
         if (time == compacting and within) or visibility.sees(time):
             logs_at.setdefault(time, []).append(file)
+        elif within and time not in visibility.unfinished:
+            unknown.setdefault(time, []).append(file)
     times = sorted(base_at.keys() | logs_at.keys(), reverse=True)
+    if unknown and times and compacting is None and (newest := max(unknown)) > times[0]:
+        logs_at[newest] = unknown[newest]
+        times.insert(0, newest)
     if not logs_at:
         return tuple([FileSlice(group, time, base_at[time]) for time in times])
     return tuple(

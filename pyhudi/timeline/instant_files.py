@@ -315,11 +315,21 @@ class TimelineLog:
         self._assumed[instant] = read_commit(content, path=self.path(instant))
 
     def requested(self, instant: Instant) -> dict[str, Any]:
-        """The plan of a pending instant: the record of its requested file, {} if there is none."""
+        """The plan of a pending instant: the record of its requested file, {} if there is none.
+
+        Raises CorruptFileError for an empty plan of a compaction that logs may be based on."""
+        requested = replace(instant, state=State.REQUESTED)
         try:
-            return self.record(replace(instant, state=State.REQUESTED))
+            found = self.record(requested)
         except FileMissingError:
             return {}
+        if not found and instant.action is Action.COMPACTION and self.layout.logs_name_slices:
+            raise CorruptFileError(
+                "the plan of a compaction is empty",
+                path=self.path(requested),
+                hint="run table.doctor() to list possible repairs",
+            )
+        return found
 
     def plan(self, instant: Instant, read: PlanReader[T_co]) -> T_co:
         """The plan of a service, from its requested file; an empty one if there is no file.

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyhudi.errors import PyhudiError, UnsupportedTableError, UserError
+from pyhudi.errors import CorruptFileError, PyhudiError, UnsupportedTableError, UserError
 from pyhudi.health.findings import RepairAction
 from pyhudi.storage.memory import MemoryFileSystem
 from tests.support.damaged_timelines import Damage, batch, damages, opened, table_of
@@ -103,3 +103,26 @@ def test_every_verb_names_the_repair_that_cures(verb: str) -> None:
     else:
         VERBS[verb](opened(fs))
     assert not opened(fs).doctor().problems
+
+
+@pytest.mark.parametrize("damage", ["lost", "empty"])
+def test_rows_in_logs_of_a_compaction_without_plan_are_not_lost(damage: str) -> None:
+    """Logs of version 6 name the compaction that they are based on."""
+    fs = table_of(6, "mor")
+    planned = opened(fs).schedule_compaction()
+    assert planned is not None
+    opened(fs).upsert(batch(0, 4))
+    sound = rows(fs)
+    path = f".hoodie/{planned}.compaction.requested"
+    fs.delete([path])
+    if damage == "empty":
+        fs.create(path, b"")
+        with pytest.raises(CorruptFileError):
+            rows(fs)
+    else:
+        assert rows(fs) == sound
+    assert [problem.code for problem in opened(fs).doctor().problems][-1] == "torn-compaction-plan"
+    opened(fs).repair()
+    assert rows(fs) == sound
+    opened(fs).compact()
+    assert rows(fs) == sound
