@@ -195,7 +195,7 @@ def look(
     diagnosis = examine(fs, quick=False)
     totals.outcomes[f"read {reads}"] += 1
     totals.outcomes[f"write {writes}"] += 1
-    if "silent" in (reads, writes) and not (is_undone and not diagnosis.is_healthy):
+    if "silent" in (reads, writes) and (diagnosis.is_healthy or not is_undone):
         yield f"read {reads}, write {writes}" + ("" if diagnosis.is_healthy else ", named")
     if "right" not in (reads, writes) and diagnosis.is_healthy:
         yield "the doctor names nothing"

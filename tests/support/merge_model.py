@@ -177,7 +177,8 @@ class Model:
         """One row a key, as the batch has it."""
         rule, out = self.rule, {}
         if rule.payload == "PostgresDebeziumAvroPayload" and not rule.beneath:
-            batch = sorted(batch, key=rule.order)  # type: ignore[arg-type]
+            assert rule.order is not None
+            batch = sorted(batch, key=rule.order)
         for row in batch:
             key = row["id"]
             if key not in out:
