@@ -7,8 +7,9 @@ import itertools
 import logging
 import os
 import re
+import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -52,6 +53,20 @@ class _Requests(logging.Handler):
             self._found.append(text.partition(" HTTP/")[0])
 
 
+def _one_put_at_a_time(app: Callable[..., Any]) -> Callable[..., Any]:
+    """moto looks whether a name is taken and stores the object in two steps, so of two puts that
+    must create it both may win; S3 lets one win."""
+    lock = threading.Lock()
+
+    def answer(environ: dict[str, Any], start: Any) -> Any:
+        if environ["REQUEST_METHOD"] != "PUT":
+            return app(environ, start)
+        with lock:
+            return app(environ, start)
+
+    return answer
+
+
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """Skips the test where moto or obstore are not installed."""
@@ -60,6 +75,7 @@ def s3_server() -> Iterator[S3Server]:
     os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
     server: Any = server_of.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
+    server._server.app = _one_put_at_a_time(server._server.app)
     host, port = server.get_host_and_port()
     options = {
         "endpoint": f"http://{host}:{port}", "region": "us-east-1",
