@@ -123,7 +123,9 @@ def _commit(inventory: TableInventory, instant: Instant) -> CommitMetadata | Non
     for other in inventory.commits.values():
         if LATEST_SCHEMA in other.extra and other.schema == extra.get("schema"):
             extra[LATEST_SCHEMA] = other.extra[LATEST_SCHEMA]
-    operation = profile.operation
+    plan = Instant(instant.time, Action.COMPACTION, State.REQUESTED)
+    compacts = instant.action is Action.COMMIT and inventory.fs.exists(inventory.log.path(plan))
+    operation = "COMPACT" if compacts else profile.operation
     return CommitMetadata(
         tuple(stats),
         operation=operation,

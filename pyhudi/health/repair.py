@@ -53,7 +53,7 @@ from pyhudi.table.listing import partition_metafile
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import load_config, store_config
 from pyhudi.timeline.clock import format_instant, system_clock
-from pyhudi.timeline.instant import Action, Instant, State, parse_instant_name
+from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State, parse_instant_name
 from pyhudi.transaction.begin import table_lock
 
 
@@ -324,9 +324,10 @@ def _roll_back_damaged(
 def _recomplete(inventory: TableInventory, step: Step, when: str) -> list[str]:
     instant = parse_instant_name(step.path.rsplit("/", 1)[-1])
     assert instant is not None
-    if instant.action is Action.COMPACTION:
+    if instant.action is Action.COMPACTION and instant.state is State.REQUESTED:
         _replan(inventory, instant, step.path, when)
         return []
+    instant = replace(instant, action=COMPLETES_AS[instant.action])
     content = reconstruct_content(inventory, instant)
     if content is None:
         return [f"{step.path}: cannot be reconstructed from the store"]

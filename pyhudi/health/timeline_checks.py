@@ -23,7 +23,7 @@ from pyhudi.filenames import (
 from pyhudi.health.findings import Finding, RepairAction, Severity
 from pyhudi.health.inventory import TableInventory
 from pyhudi.layouts.v8 import V8
-from pyhudi.records import InstantTime
+from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.properties import (
     PAYLOAD_CLASS,
@@ -39,6 +39,7 @@ from pyhudi.table.stored_properties import (
     hints_at_slashes,
     without_effect,
 )
+from pyhudi.table.timeline_facts import lacking_bases
 from pyhudi.table.version_record import RECORD, load_record
 from pyhudi.timeline.instant import COMMITS, Action, Instant, State
 
@@ -185,6 +186,8 @@ def check_instants(inventory: TableInventory) -> Iterator[Finding]:
             yield from _completed(inventory, instant)
         elif instant.action in _PLANNED:
             yield from _planned(inventory, instant)
+            if instant.action is Action.COMPACTION:
+                yield from _merged_already(inventory, instant)
     if inventory.log.layout.logs_name_slices:
         compacting = inventory.view(inventory.claimed).pending.compacting.values()
         for lost in sorted(set(compacting) - inventory.timeline.times):
@@ -267,4 +270,38 @@ def _planned(inventory: TableInventory, instant: Instant) -> Iterator[Finding]:
         else "repair moves the plan out of the timeline; the service plans again",
         RepairAction.RECOMPLETE if rebuilt else RepairAction.FORGET,
         instant=instant.time,
+    )
+
+
+def _merged_already(inventory: TableInventory, pending: Instant) -> Iterator[Finding]:
+    """A pending compaction whose base files are gone: it had completed, or they are lost."""
+    replaced = {
+        group: instant.time
+        for instant, commit in inventory.commits.items()
+        for group in commit.replaced_groups
+    }
+    try:
+        found = [*lacking_bases(inventory.log, pending, inventory.view(), replaced)]
+    except CorruptFileError:  # a torn plan or archive, which other checks report
+        return
+    if not found:
+        return
+    written = {
+        FileGroupId(path.rpartition("/")[0], name.file_id)
+        for path, (_, name) in inventory.data_files.items()
+        if isinstance(name, BaseFileName) and name.instant == pending.time
+    }
+    is_done = all(each.group in written for each in found)
+    yield Finding(
+        "lost-commit",
+        Severity.ERROR,
+        inventory.log.path(replace(pending, state=State.INFLIGHT if is_done else State.REQUESTED)),
+        "base files that a pending compaction merges are gone",
+        "its completed file was lost" if is_done else f"{found[0].base_file} is lost",
+        "repair completes it again from its files"
+        if is_done
+        else "restore the base files from a copy of the table; repair plans without them",
+        RepairAction.RECOMPLETE,
+        loses=not is_done,
+        instant=pending.time,
     )

@@ -37,6 +37,7 @@ from pyhudi.table.listing import Listing, StoreListing, VerifiedListing
 from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import METADATA_TRUSTED_FROM, TableConfig, load_config
 from pyhudi.table.timeline_facts import (
+    check_compacted_bases,
     check_not_bootstrapped,
     check_readable,
     load_view,
@@ -141,7 +142,11 @@ class TableState:
     def view(
         self, *, partitions: Sequence[str] | None = None, limit: InstantTime | None = None
     ) -> TableView:
-        """File groups as of `limit`, over some partitions (None: all)."""
+        """File groups as of `limit`, over some partitions (None: all).
+
+        Raises CorruptFileError if a pending compaction merges a base file that is gone.
+        """
+        replaced = None if self.past is None else self.past.replaced
         view = load_view(
             self.log,
             self.timeline,
@@ -150,7 +155,10 @@ class TableState:
             limit=limit,
             visibility=self.visibility(limit=limit),
             archive=self.archive,
-            replaced=None if self.past is None else self.past.replaced,
+            replaced=replaced,
+        )
+        check_compacted_bases(
+            self.log, self.timeline, view, partitions=partitions, replaced=replaced
         )
         return with_sources(view, self.sources)
 

@@ -18,6 +18,7 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import FileGroupId
 from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.reports import Report
+from pyhudi.services.plan_execution import check_unmerged
 from pyhudi.table.timeline_facts import pending_plans
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.timeline import Timeline
@@ -49,7 +50,8 @@ def unschedule(
     The caller holds the table's lock.  keeps_request: retain the plan, so that it can run again.
     Raises UserError for an instant that is not such a plan, for a compaction that log files depend
     on, and (keeps_request) for a plan that has not begun; WriteConflictError while another process
-    runs the plan, or a pending write may create log files that depend on it.
+    runs the plan, or a pending write may create log files that depend on it; CorruptFileError for a
+    compaction that was completed, but whose completed file is lost.
     """
     pending = _pending(state, time, actions)
     plans = pending_plans(state.log, Timeline((pending,)))
@@ -66,6 +68,7 @@ def unschedule(
     if pending.state is State.REQUESTED:
         state.log.forget(pending)
     else:
+        check_unmerged(state, pending)
         roll_back_service(
             state.fs, state.config, state.log, pending, engine=engine, keeps_request=keeps_request
         )

@@ -14,7 +14,8 @@ from pyhudi.options import Options
 from pyhudi.read.table_snapshot import TableState, load_state
 from pyhudi.recovery.rollback import roll_back_service
 from pyhudi.storage.best_effort_cleanup import tolerating
-from pyhudi.timeline.instant import Instant, State
+from pyhudi.timeline.instant import Action, Instant, State
+from pyhudi.timeline.plans.compaction import CompactionPlan
 from pyhudi.timeline.timeline import Timeline
 from pyhudi.transaction.begin import claimed, is_claimed, table_lock, undoing
 from pyhudi.transaction.heartbeat import Heartbeat
@@ -66,9 +67,18 @@ def claim_plan(
     if is_claimed(fs, pending, options.write):
         return None
     if pending.state is State.INFLIGHT:
+        check_unmerged(state, pending)
         roll_back_service(fs, state.config, log, pending, engine=engine)
         pending = Instant(pending.time, pending.action, State.REQUESTED)
     beat = claimed(fs, pending, options.write)
     state = load_state(fs, options.read)
     log.announce_attempt(pending.time, state.timeline)
     return Claim(state, pending, beat)
+
+
+def check_unmerged(state: TableState, pending: Instant) -> None:
+    """Raise CorruptFileError for a compaction that was completed, but whose completed file is lost:
+    the files that an attempt wrote are then the only ones with the rows."""
+    if pending.action is Action.COMPACTION:
+        plan = state.log.plan(pending, CompactionPlan.from_record)
+        state.view(partitions=sorted({group.partition for group in plan.groups}))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
-from pyhudi.errors import UnsupportedTableError
+from pyhudi.errors import CorruptFileError, UnsupportedTableError
+from pyhudi.filenames import parse_data_file
 from pyhudi.records import FileGroupId, InstantTime
 from pyhudi.table.file_group_view import PendingPlans, TableView, Visibility, build_view
 from pyhudi.table.listing import Listing
@@ -15,7 +16,7 @@ from pyhudi.timeline.instant import COMPLETES_AS, Action, Instant, State
 from pyhudi.timeline.instant_files import TimelineLog
 from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.clustering import ClusteringPlan
-from pyhudi.timeline.plans.compaction import CompactionPlan
+from pyhudi.timeline.plans.compaction import CompactionOperation, CompactionPlan
 from pyhudi.timeline.plans.restore import RestorePlan
 from pyhudi.timeline.timeline import Timeline
 
@@ -138,3 +139,50 @@ def load_view(
         completions=completion_times(log, timeline),
         archived=None if archive is None else lambda: archive.completions,
     )
+
+
+def lacking_bases(
+    log: TimelineLog, plan: Instant, view: TableView, replaced: Mapping[FileGroupId, InstantTime]
+) -> Iterator[CompactionOperation]:
+    """The operations of a pending compaction whose base files a reader of the view would see, but
+    that are gone.
+
+    A base file is cleaned only after the compaction that merges it: where the compaction is
+    pending, the file that completed it is lost, and with it the rows of the file group.  replaced:
+    file groups removed from the table, and when.
+    """
+    for each in log.plan(plan, CompactionPlan.from_record).operations:
+        name, ended = parse_data_file(each.base_file or ""), replaced.get(each.group)
+        if name is None or not view.visibility.sees(name.instant):
+            continue
+        if ended is not None and view.visibility.sees(ended):
+            continue
+        known = view.groups.get(each.group)
+        if known is None or all(s.base is None or s.base.name != name for s in known.slices):
+            yield each
+
+
+def check_compacted_bases(
+    log: TimelineLog,
+    timeline: Timeline,
+    view: TableView,
+    *,
+    partitions: Container[str] | None,
+    replaced: Mapping[FileGroupId, InstantTime] | None,
+) -> None:
+    """Raise CorruptFileError if a base file that a pending compaction merges is gone.
+
+    partitions, replaced: those given to `load_view`.
+    """
+    plans = [i for i in timeline.pending if i.action is Action.COMPACTION]
+    gone = {**(replaced or {}), **replaced_groups(log, timeline)} if plans else {}
+    for plan in plans:
+        for each in lacking_bases(log, plan, view, gone):
+            if partitions is None or each.group.partition in partitions:
+                raise CorruptFileError(
+                    "a base file that a pending compaction merges is gone",
+                    path=log.path(plan),
+                    partition=each.group.partition,
+                    base_file=each.base_file,
+                    hint="the file that completed the compaction may be lost: see doctor",
+                )

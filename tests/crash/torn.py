@@ -6,9 +6,9 @@ For each file and each damage a new process reads the table, writes to it, asks 
 repairs.  A read or write gives right rows or a typed error; what is not right, the doctor names;
 after `repair` the table reads, writes and looks keys up.  Without `allow_loss` a repair never
 changes a row that was acknowledged and is still to be had.  Where the file that completes an
-instant is lost, its write looks as if it were under way, so other rows than before are no surprise
-if the doctor names them.  Prints one line of totals; exit code
-3 where anything was silent or stayed broken.
+write is lost, the write looks as if it were under way, so other rows than before are no surprise if
+the doctor names them.  Prints one line of totals; exit code 3 where anything was silent or stayed
+broken.
 """
 
 from __future__ import annotations
@@ -116,8 +116,11 @@ def died(fs: MemoryFileSystem) -> None:
     raise AssertionError("the write did not die")
 
 
-COMPLETED = re.compile(r"\.hoodie/(timeline/)?[0-9_]+\.(delta|replace)?commit$")
-"""The files that complete a write, a compaction or an overwrite."""
+WRITTEN = {
+    TableType.COPY_ON_WRITE: re.compile(r"\.hoodie/(timeline/)?[0-9_]+\.(replace)?commit$"),
+    TableType.MERGE_ON_READ: re.compile(r"\.hoodie/(timeline/)?[0-9_]+\.(delta|replace)commit$"),
+}
+"""The files that complete a write or an overwrite."""
 
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "empty": lambda data: b"",
@@ -177,7 +180,7 @@ def run(
             fs.delete([path])
         else:
             fs.replace(path, bad)
-        is_undone = damage == "lost" and COMPLETED.match(path) is not None
+        is_undone = damage == "lost" and WRITTEN[kind].match(path) is not None
         for problem in look(fs, want, versions, totals, is_undone=is_undone):
             totals.bad.append(f"{kind.value} {version or ''} {path} {damage}: {problem}")
 
