@@ -173,8 +173,8 @@ class WritingVerbs(IngestVerbs):
     def delete_partitions(
         self, paths: str | Sequence[str], *, dry_run: bool = False, publish: bool = True
     ) -> WriteReport:
-        """Delete whole partitions by their paths; `*` matches any characters, unless the
-        table has a partition of that very path.
+        r"""Delete whole partitions by their paths; `*` matches any characters and `\*` an
+        asterisk, unless the table has a partition of that very path.
 
         Paths that match no partition are listed in the report's notes.
         """

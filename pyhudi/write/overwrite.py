@@ -12,6 +12,7 @@ Source: table_format 7.1, 9.6, 9.9.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -181,22 +182,28 @@ def partitions_named(
 ) -> tuple[list[str], tuple[str, ...]]:
     """(listed partitions that match the patterns, in order; patterns without a match).
 
-    A pattern is a partition path; in one that is not listed, `*` matches any characters.
+    A pattern is a partition path; in one that is not listed, `*` matches any characters and `\\*`
+    an asterisk, as in the result of `literal`.
     """
     named: set[str] = set()
     missing = []
     for pattern in patterns:
-        wild = "*" in pattern and pattern not in listed
-        hits = [p for p in listed if (fnmatchcase(p, _escaped(pattern)) if wild else p == pattern)]
+        glob = None if pattern in listed else _glob(pattern)
+        hits = [p for p in listed if (p == pattern if glob is None else fnmatchcase(p, glob))]
         if not hits:
             missing.append(pattern)
         named.update(hits)
     return sorted(named), tuple(missing)
 
 
-def _escaped(pattern: str) -> str:
+def literal(path: str) -> str:
+    """The pattern that matches this partition path only."""
+    return path.replace("*", r"\*")  # a path has no backslash
+
+
+def _glob(pattern: str) -> str:
     """Only `*` is special: partition values may contain brackets and question marks."""
-    return "".join(f"[{c}]" if c in "[?" else c for c in pattern)
+    return re.sub(r"\\\*|[?\[]", lambda found: f"[{found[0][-1]}]", pattern)
 
 
 def check_within(parts: Sequence[BatchChunk], partitions: Sequence[str]) -> None:

@@ -206,6 +206,9 @@ def test_every_operation(tmp_path: Path) -> None:
     assert keys(source.load(path)) == "k1 k3 k4"
     source.save(path, some_rows("k5"), **{name: "insert_overwrite"})
     assert keys(source.load(path)) == "k4 k5"
+    for part in ("*", "a*"):  # values, not patterns
+        source.save(path, pa.table({"id": ["k4"], "part": [part]}), **{name: "delete_partition"})
+    assert keys(source.load(path)) == "k4 k5"
     source.save(path, some_rows("k4"), **{name: "delete_partition"})
     assert keys(source.load(path)) == "k5"
     source.save(path, some_rows("k6", "k7"), "overwrite", **{name: "insert_overwrite_table"})

@@ -19,6 +19,7 @@ from pyhudi.table.log import timeline_log
 from pyhudi.table.properties import TableType, load_config
 from pyhudi.timeline.instant import Action, State
 from pyhudi.timeline.service_payloads import REQUESTED_REPLACE, write_avro
+from pyhudi.write.overwrite import literal
 from pyhudi.write.table_creation import NewTable
 from tests.support.filesystems import tree
 from tests.support.golden import golden_table
@@ -176,6 +177,15 @@ def test_a_partition_with_a_star_in_its_name_is_named_by_it(fs: MemoryFileSystem
     before = stored(fs)
     assert table(fs).delete_partitions(["*", "a*"]).deleted == 2
     assert stored(fs) == {k: v for k, v in before.items() if k not in ("c0", "c1")}
+
+
+def test_a_literal_path_names_no_other_partition(fs: MemoryFileSystem) -> None:
+    table(fs).insert(rows(["c0"], "x[1]*"))
+    before = stored(fs)
+    assert table(fs).delete_partitions([literal("*"), literal("x*")]).deleted == 0
+    assert stored(fs) == before
+    assert table(fs).delete_partitions(literal("x[1]*")).deleted == 1
+    assert "c0" not in stored(fs)
 
 
 def test_deleting_a_partition_that_is_not_there_changes_nothing(fs: MemoryFileSystem) -> None:

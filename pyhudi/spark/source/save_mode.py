@@ -36,6 +36,7 @@ from pyhudi.storage.url_resolver import locate
 from pyhudi.table.properties import TableConfig, load_config
 from pyhudi.write.input.batch import Rows
 from pyhudi.write.input.schema_check import fit_schema, schema_rules
+from pyhudi.write.overwrite import literal
 from pyhudi.write.write_context import Operation
 from pyhudi.write.write_report import WriteReport
 
@@ -229,7 +230,8 @@ def _written(table: Receiver, settings: SaveRequest, batch: SaveInput) -> WriteR
         return table.delete_rows(batch.keys(table.key_rule(with_paths=has_paths), has_paths))
     if settings.operation == "delete_partition":
         named = settings.options.request.partitions_to_delete
-        return table.delete_partitions(named or batch.partitions(table.key_rule()))
+        paths = named or [literal(path) for path in batch.partitions(table.key_rule())]
+        return table.delete_partitions(paths)
     verb = getattr(table, settings.operation)
     report: WriteReport = verb(batch.rows())
     return report
