@@ -214,8 +214,14 @@ def checked_file(path: str) -> str:
 
 def checked(path: str) -> str:
     """`path` if it stays below the root (empty: the root).  Raises UserError otherwise."""
-    if path.startswith("/") or "\\" in path or "\0" in path:
+    if path.startswith("/"):
         raise UserError("a path inside the table must be relative", path=path)
+    if "\\" in path or "\0" in path:
+        raise UserError(
+            "a path must not contain a backslash or a NUL character",
+            path=path,
+            hint="rename the file or the value",
+        )
     parts = path.split("/")
     if ".." in parts or "." in parts:
         raise UserError("a path inside the table must not leave it", path=path)
