@@ -17,15 +17,15 @@ from pyhudi.table.file_group_view import FileSlice
 def last_written(
     slices: Iterable[FileSlice], commits: Mapping[str, InstantTime]
 ) -> dict[str, InstantTime]:
-    """Partition -> the newest instant that wrote to it.
+    """Partition -> the newest instant that wrote to it, as far as names of files tell.
 
-    commits: the same from the timeline, for partitions that it still covers: log files do not
-    name their commit.
+    commits: the same from the timeline, for partitions that it still covers.  Log files of version
+    6 have the name of their slice's instant.
     """
     newest: dict[str, InstantTime] = {}
     for slice_ in slices:
-        known = newest.get(slice_.partition, slice_.instant)
-        newest[slice_.partition] = max(known, slice_.instant)
+        written = (slice_.instant, *(log.name.instant for log in slice_.logs))
+        newest[slice_.partition] = max(newest.get(slice_.partition, slice_.instant), *written)
     return {path: max(at, commits.get(path, at)) for path, at in newest.items()}
 
 

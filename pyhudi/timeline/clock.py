@@ -11,6 +11,7 @@ from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
 
 _WAIT_MAX: Final = timedelta(seconds=1)
+_AGES_DAYS: Final = 365_000
 
 Clock = Callable[[], datetime]
 """The wall clock: the current time, with a time zone."""
@@ -28,6 +29,11 @@ def zone_of(name: str | None) -> tzinfo | None:
 def format_instant(at: datetime, zone: tzinfo | None) -> InstantTime:
     """`yyyyMMddHHmmssSSS` of a moment in a zone (None: the machine's)."""
     return digits_of(at.astimezone(zone))
+
+
+def days_ago(days: float) -> datetime:
+    """The moment so many days before now; none is more than a thousand years ago."""
+    return system_clock() - timedelta(days=min(days, _AGES_DAYS))
 
 
 def digits_of(moment: datetime) -> InstantTime:

@@ -11,6 +11,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import OptionError
 from pyhudi.operations import ttl
+from pyhudi.timeline import clock
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("day", pa.string())])
 DAYS = "hoodie.partition.ttl.strategy.days.retain"
@@ -33,7 +34,7 @@ def table(tmp_path: Path) -> pyhudi.Table:
 
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     moment = datetime.now(UTC) + timedelta(days=days)
-    monkeypatch.setattr(ttl, "system_clock", lambda: moment)
+    monkeypatch.setattr(clock, "system_clock", lambda: moment)
 
 
 def test_partitions_end_a_number_of_days_after_their_last_commit(
@@ -62,6 +63,36 @@ def test_rows_in_logs_count_as_written(
     limit = newest.time
     monkeypatch.setattr(ttl, "format_instant", lambda *_: limit)
     assert table.expire_partitions().partitions == ("1", "3")
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_rows_in_logs_of_archived_commits_count_as_written(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = pyhudi.create_table(
+        tmp_path / "t", SCHEMA, record_key="id", partition_by="day", ordering="ts",
+        table_type="mor", version=version,
+        options={DAYS: "3", "hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4",
+                 "hoodie.clean.commits.retained": "1",
+                 "hoodie.metadata.compact.max.delta.commits": "1"},
+    )  # fmt: skip
+    made.bulk_insert(rows(("a", "1"), ("b", "2"), ("c", "*")))
+    young = made.upsert(rows(("a", "1")).set_column(1, "ts", pa.array([5]))).instant
+    for ts in range(6, 14):
+        made.upsert(rows(("b", "2")).set_column(1, "ts", pa.array([ts])))
+    made.archive()
+    assert young not in made.timeline.commits.times
+    monkeypatch.setattr(ttl, "format_instant", lambda *_: young)
+    assert made.expire_partitions().partitions == ("*",)
+    assert sorted(made.scan(["id", "ts"]).to_arrow()["ts"].to_pylist()) == [5, 13]
+
+
+def test_a_retention_of_any_length_keeps_every_partition(table: pyhudi.Table) -> None:
+    days, hours = str(2**31 - 1), {"hoodie.clean.policy": "KEEP_LATEST_BY_HOURS",
+                                   "hoodie.clean.hours.retained": str(2**31 - 1)}  # fmt: skip
+    patient = pyhudi.open_table(table.path, options={DAYS: days, **hours})
+    assert patient.expire_partitions().partitions == ()
+    assert patient.clean().files == 0
 
 
 def test_partitions_are_chosen_and_counted_as_requested(
