@@ -285,7 +285,7 @@ def test_by_commit_time_a_delete_that_began_later_wins() -> None:
 
 
 def changes(fs: FileSystem, since: str = "000", until: str | None = None) -> list[str]:
-    """Captured changes as `op key before -> after`, sorted."""
+    """Captured changes as `op key before -> after`, in their order."""
 
     def ts(side: dict[str, int] | None) -> int | None:
         return side and side["ts"]
@@ -293,7 +293,7 @@ def changes(fs: FileSystem, since: str = "000", until: str | None = None) -> lis
     found = open_(fs).capture(since, until).to_pylist()
     keys = [(row["after"] or row["before"])["id"] for row in found]
     pairs = zip(found, keys, strict=True)
-    return sorted(f"{r['op']} {k} {ts(r['before'])} -> {ts(r['after'])}" for r, k in pairs)
+    return [f"{r['op']} {k} {ts(r['before'])} -> {ts(r['after'])}" for r, k in pairs]
 
 
 @pytest.mark.parametrize("mode", ["DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"])
@@ -318,17 +318,17 @@ def test_changes_of_overlapping_writers_are_captured(first: str, compacts: bool,
     ends.append(met_by(fs, meanwhile).upsert(BATCHES[first]).completed_at)
     assert snapshot(fs) == MERGED
     assert start and all(ends)
-    assert changes(fs, "000", start) == [f"i k{i} None -> 1" for i in range(5)]
-    before = {f"k{i}": 1 for i in range(5)}
-    for end, name in zip(ends, (second, first), strict=True):
-        since = start if name == second else ends[0]
-        for line in changes(fs, since, end):
-            op, key, old, _, new = line.split()
-            assert old == str(before.get(key)), line
-            assert op == ("u" if key in before else "i"), line
-            before[key] = int(new)
-    assert before == MERGED
+    assert sorted(changes(fs, "000", start)) == [f"i k{i} None -> 1" for i in range(5)]
     captured = changes(fs)
+    before: dict[str, int] = {}
+    for line in captured:
+        op, key, old, _, new = line.split()
+        assert old == str(before.get(key)), line
+        assert op == ("u" if key in before else "i"), line
+        before[key] = int(new)
+    assert before == MERGED
+    parts = [("000", start), (start, ends[0]), (ends[0], ends[1])]
+    assert [line for since, until in parts for line in changes(fs, since, until)] == captured
     open_(fs).compact()
     assert changes(fs) == captured
     assert snapshot(fs) == MERGED

@@ -87,10 +87,9 @@ def capture_rows(state: TableState, changes: ChangeRange, *, engine: Engine) -> 
                 since=window.since,
                 hint="start at a later position",
             )
+        later = (i for i in window.state.timeline.commits if i.position > window.since)
         commits = tuple(
-            (instant, state.log.commit(instant))
-            for instant in window.state.timeline.commits
-            if instant.position > window.since
+            (i, state.log.commit(i)) for i in sorted(later, key=lambda i: (i.position, i.time))
         )
     found = [
         _commit_changes(state, instant, commit, values, engine)
