@@ -249,6 +249,8 @@ def _type(
         items = _item(arrow.value_field, name, namespace, f"{path}.element", nullability)
         return {"type": "array", "items": items}
     if types.is_fixed_size_binary(arrow):
+        if not arrow.byte_width:
+            raise _refusal(arrow, path, "values without bytes are not supported; drop the column")
         return _fixed(name, namespace, arrow.byte_width)
     return _leaf(arrow, path)
 
