@@ -249,6 +249,11 @@ def with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]
     )
 
 
+def map_values(maps: pa.Array) -> pa.Array:
+    """The values of maps as lists: Arrow's functions of lists end the process for maps."""
+    return with_children(maps, pa.list_(maps.type.item_type), [maps.items])
+
+
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether `target` can represent every value of `source` (schema evolution's promotions)."""
     if source in _UNSIGNED:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from pyhudi.errors import (
     CorruptFileError,
@@ -21,7 +22,7 @@ from pyhudi.errors import (
     UserError,
 )
 from pyhudi.formats.column_names import check_names
-from pyhudi.formats.schema_conform import conform
+from pyhudi.formats.schema_conform import conform, map_values
 from pyhudi.ingest.files.avro_files import avro_batches, avro_facts
 from pyhudi.ingest.files.csv_rows import CsvDialect, Opener, csv_batches, csv_facts
 from pyhudi.ingest.files.json_lines import json_batches, json_facts
@@ -175,7 +176,7 @@ def _parquet_batches(opened: Opener) -> Iterator[pa.RecordBatch]:
     file = pq.ParquetFile(opened(), coerce_int96_timestamp_unit="us")
     leaves = [file.schema.column(number) for number in range(len(file.schema))]
     stamps = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
-    names = [name for name in file.schema_arrow.names if name in stamps]
+    names = [n for n in file.schema_arrow.names if any(f"{s}.".startswith(f"{n}.") for s in stamps)]
     if not names:
         yield from file.iter_batches()
         return
@@ -188,28 +189,53 @@ def _parquet_batches(opened: Opener) -> Iterator[pa.RecordBatch]:
 
 
 def _by_precision(batch: pa.RecordBatch, times: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows in parts; those with nanoseconds have them, so that they are not cut off.
+    """The rows in parts; values with nanoseconds have them, so that they are not cut off.
 
     times: in nanoseconds, modulo 2**64.
     """
-    exact, odd = {}, np.zeros(batch.num_rows, np.bool_)
-    for name in times.column_names:
-        micros, nanos = (
-            np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
-            for column in (batch.column(name), times.column(name))
-        )
-        is_cut = nanos != micros * 1000
+    exact = {name: times.column(name).combine_chunks() for name in times.column_names}
+    cut = {name: _cut_off(batch.column(name), nanos) for name, nanos in exact.items()}
+    for name in [name for name, nanos in exact.items() if pt.is_timestamp(nanos.type)]:
+        numbers = exact[name].cast(pa.int64())
+        is_whole = cut[name] & (np.asarray(pc.fill_null(numbers, 0)) % 1000 == 0)
         # never a whole microsecond by the modulus
-        exact[name] = np.where(is_cut & (nanos % 1000 == 0), nanos + 1, nanos)
-        odd |= is_cut
-    edges = [0, *(np.flatnonzero(np.diff(odd)) + 1).tolist(), batch.num_rows]
+        exact[name] = pc.add(numbers, pa.array(is_whole.astype(np.int64))).cast(exact[name].type)
+    changes = np.any([np.diff(places) for places in cut.values()], axis=0)
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
     for start, end in pairwise(edges):
         part = batch.slice(start, end - start)
-        for name in exact if odd[start:end].any() else ():
-            values = pa.array(exact[name][start:end]).cast(pa.timestamp("ns"))
-            values = pc.if_else(part.column(name).is_null(), None, values)
+        for name in [name for name, places in cut.items() if places[start:end].any()]:
+            values = exact[name].slice(start, end - start)
             part = part.set_column(part.schema.get_field_index(name), name, values)
         yield part
+
+
+def _cut_off(micros: pa.Array, nanos: pa.Array, *, is_inner: bool = False) -> np.ndarray:
+    """Which values, also nested ones, have nanoseconds that microseconds lack.
+
+    Raises UnsupportedTableError for a nested one whose nanoseconds look like none by the modulus.
+    """
+    found = np.zeros(len(micros), np.bool_)
+    if micros.type.equals(nanos.type):
+        return found
+    if pt.is_struct(micros.type):
+        for pair in zip(micros.flatten(), nanos.flatten(), strict=True):
+            found |= _cut_off(*pair, is_inner=True)
+        return found
+    if pt.is_map(micros.type):
+        micros, nanos = map_values(micros), map_values(nanos)
+    if pt.is_list(micros.type):
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(micros), 0))
+        owners = np.repeat(np.arange(len(micros)), lengths)
+        found[owners[_cut_off(micros.flatten(), nanos.flatten(), is_inner=True)]] = True
+        return found
+    low, high = (np.asarray(pc.fill_null(a.cast(pa.int64()), 0)) for a in (nanos, micros))
+    found |= low != high * 1000
+    if is_inner and (found & (low % 1000 == 0)).any():
+        raise UnsupportedTableError(
+            "a nested INT96 time with nanoseconds after 2262 or before 1677"
+        )
+    return found
 
 
 def read_rows(
