@@ -34,7 +34,7 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.ingest.retries import Retries
-from pyhudi.ingest.row_fit import ColumnsFit, columns_fit, rows_with, shaped
+from pyhudi.ingest.row_fit import ColumnsFit, columns_fit, rows_with, selectable, shaped
 from pyhudi.ingest.source import (
     REJECTED,
     RejectedRows,
@@ -196,7 +196,7 @@ class BadRowCheck:
 
     def fitted(self, rows: pa.RecordBatchReader, fit: TableFit) -> pa.RecordBatchReader:
         """Rows that have a place in the table; the last check of a batch."""
-        rows = _with_needed_columns(rows, fit)
+        rows = _with_needed_columns(selectable(rows), fit)
         columns = columns_fit(rows.schema, fit.schema, fit.rules)
 
         def checked() -> Iterator[pa.RecordBatch]:

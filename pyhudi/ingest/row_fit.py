@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from pyhudi.errors import SchemaError
 from pyhudi.formats.avro_schema import arrow_to_avro
 from pyhudi.formats.logical_types import logical_type
-from pyhudi.formats.schema_conform import Loss, fit, is_any_list, widens, with_children
+from pyhudi.formats.schema_conform import Loss, fit, is_any_list, map_values, widens, with_children
 from pyhudi.ingest.exact_values import exact
 from pyhudi.ingest.source import failing_places
 from pyhudi.options import SchemaMode
@@ -28,6 +28,7 @@ from pyhudi.records import IS_DELETED, META_COLUMNS, OPERATION
 from pyhudi.write.input.schema_check import SchemaRules, fit_schema, fits, plain_type, promotes
 
 _ITEM: Final = "element"
+_VALUE: Final = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,43 @@ class ColumnsFit:
         if not columns:
             return rows.select([])
         return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+def selectable(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The rows without views and run ends, of which Arrow cannot take rows."""
+    fields = [f.with_type(_selectable(f.type)) for f in rows.schema]
+    schema = pa.schema(fields, rows.schema.metadata)
+    if schema.equals(rows.schema):
+        return rows
+
+    def converted() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            table = pa.Table.from_batches([batch])
+            columns = [
+                fit(values, f.type, name=f.name, loss=Loss.REFUSED)
+                for values, f in zip(table.columns, schema, strict=True)
+            ]
+            yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
+
+    return pa.RecordBatchReader.from_batches(schema, converted())
+
+
+def _selectable(kind: pa.DataType) -> pa.DataType:
+    if pt.is_string_view(kind):
+        return pa.string()
+    if pt.is_binary_view(kind):
+        return pa.binary()
+    if pt.is_run_end_encoded(kind):
+        return _selectable(kind.value_type)
+    if pt.is_struct(kind):
+        return pa.struct([f.with_type(_selectable(f.type)) for f in kind])
+    if pt.is_map(kind):
+        return pa.map_(_selectable(kind.key_type), _selectable(kind.item_type))
+    if pt.is_list_view(kind) or pt.is_large_list_view(kind):
+        return pa.list_(pa.field(_ITEM, _selectable(kind.value_type)))
+    if is_any_list(kind) and not (item := _selectable(kind.value_type)).equals(kind.value_type):
+        return pa.list_(pa.field(_ITEM, item))
+    return kind
 
 
 def columns_fit(rows: pa.Schema, table: pa.Schema, rules: SchemaRules) -> ColumnsFit:
@@ -82,6 +120,7 @@ def _known(
     column: pa.Field, stored: pa.Field, rules: SchemaRules, found: ColumnsFit
 ) -> pa.DataType:
     given = column.type
+    value = given.value_type if pt.is_dictionary(given) else given
     if given.equals(stored.type) or logical_type(stored) is not None:
         return given
     if pt.is_nested(given):
@@ -93,8 +132,8 @@ def _known(
     if whole.widened or isinstance(given, pa.BaseExtensionType):
         return given
     # a write may refuse values of other units and lengths, and integers that a float rounds
-    may_fail = pt.is_temporal(given) or pt.is_fixed_size_binary(stored.type)
-    may_fail |= pt.is_integer(given) and pt.is_floating(stored.type)
+    may_fail = pt.is_temporal(value) or pt.is_fixed_size_binary(stored.type)
+    may_fail |= pt.is_integer(value) and pt.is_floating(stored.type)
     return stored.type if may_fail else given
 
 
@@ -123,6 +162,11 @@ def _merged(
             pa.field(
                 _ITEM, _merged(given.value_type, known.value_type, (*steps, _ITEM), rules, found)
             )
+        )
+    if pt.is_map(given) and pt.is_map(known):
+        steps = (*steps, _VALUE)
+        return pa.map_(
+            known.key_type, _merged(given.item_type, known.item_type, steps, rules, found)
         )
     if pt.is_nested(given) or pt.is_nested(known):
         return known
@@ -218,6 +262,8 @@ def _present(array: pa.Array, steps: Sequence[str]) -> np.ndarray:
     if not steps:
         places: np.ndarray = np.flatnonzero(np.asarray(array.is_valid()))
         return places
+    if pt.is_map(array.type):
+        array = map_values(array)
     if is_any_list(array.type):
         parents = np.asarray(pc.list_parent_indices(array))
         return np.unique(parents[_present(pc.list_flatten(array), steps[1:])])
@@ -244,13 +290,13 @@ def _shaped(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
     if pt.is_dictionary(source) and not pt.is_dictionary(target):
         return _shaped(array.dictionary_decode(), target, name)
     if pt.is_struct(source) and pt.is_struct(target):
-        parts = []
+        parts, children = [], array.flatten()  # without values below a null
         for child in target:
             at = source.get_field_index(child.name)
             parts.append(
                 pa.nulls(len(array), child.type)
                 if at < 0
-                else _shaped(array.field(at), child.type, name)
+                else _shaped(children[at], child.type, name)
             )
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=mask)
@@ -272,8 +318,10 @@ def _shaped(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
 
 
 def _whole(array: pa.Array) -> pa.Array:
-    """Without elements of other rows, which a slice of lists has and which may have no place."""
-    used = array.offsets[len(array)].as_py() - array.offsets[0].as_py()
+    """Without elements of other rows, which a slice of lists has, and of null lists: they may have
+    no place."""
+    lengths = np.diff(np.asarray(array.offsets))
+    used = lengths[np.asarray(array.is_valid())].sum()
     if used == len(array.keys if pt.is_map(array.type) else array.values):
         return array
     return array.take(pa.array(np.arange(len(array))))
@@ -308,7 +356,7 @@ def _common(known: pa.Field | None, column: pa.Field, table: pa.Schema) -> pa.Fi
 def _common_parts(
     known: pa.DataType, given: pa.DataType, stored: pa.DataType | None
 ) -> pa.DataType:
-    """The type of two that have none in common: of structs and lists, whose fields may have."""
+    """The type of two that have none in common: of structs, lists and maps, whose fields may."""
     kinds = [known, given] if stored is None else [known, given, stored]
     if all(map(pt.is_struct, kinds)):
         fields = {field.name: field for field in known}
@@ -319,6 +367,9 @@ def _common_parts(
     if all(map(is_any_list, kinds)):
         known_item, item, *own = (pa.field(_ITEM, kind.value_type) for kind in kinds)
         return pa.list_(_common(known_item, item, pa.schema(own)))
+    if all(map(pt.is_map, kinds)):
+        known_item, item, *own = (pa.field(_VALUE, kind.item_type) for kind in kinds)
+        return pa.map_(known.key_type, _common(known_item, item, pa.schema(own)).type)
     return known if stored is None else stored
 
 
@@ -353,7 +404,7 @@ def lacking_fields(
         yield from lacking_fields(part.value_type, inner, f"{path}.{_ITEM}")
     elif all(map(pt.is_map, kinds)):
         inner = [kind.item_type for kind in others]
-        yield from lacking_fields(part.item_type, inner, f"{path}.value")
+        yield from lacking_fields(part.item_type, inner, f"{path}.{_VALUE}")
     elif all(map(pt.is_struct, kinds)):
         for name in (field.name for field in others[0]):
             if any(kind.get_field_index(name) < 0 for kind in others):
@@ -423,6 +474,8 @@ def _has_more(array: pa.Array, target: pa.DataType) -> bool:
             at = target.get_field_index(field_.name)
             if values.null_count < len(values) if at < 0 else _has_more(values, target[at].type):
                 return True
+    elif pt.is_map(source) and pt.is_map(target):
+        return _has_more(map_values(array).flatten(), target.item_type)
     elif is_any_list(source) and is_any_list(target):
         return _has_more(array.flatten(), target.value_type)
     return False

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
 from pyhudi.errors import SchemaError
 from pyhudi.ingest import ErrorTable, FileSource, Stream
-from pyhudi.ingest.row_fit import shaped
+from pyhudi.ingest.row_fit import columns_fit, rows_with, shaped
 from pyhudi.ingest.source import failing_places
+from pyhudi.options import SchemaMode
+from pyhudi.write.input.schema_check import SchemaRules
 from tests.ingest.test_file_source import put
 
 MONEY, LONG = pa.decimal128(10, 2), pa.decimal128(38, 10)
@@ -229,3 +232,145 @@ def test_nanoseconds_of_int96_are_not_cut_off(tmp_path: Path) -> None:
     ]
     bad = pyhudi.open_table(tmp_path / "errors").scan(["position"]).to_arrow()["position"]
     assert sorted(bad.to_pylist()) == ["a.parquet:2", "a.parquet:4"]
+
+
+@pytest.mark.parametrize("wrap", ["struct", "list", "map", "list of structs"])
+def test_nanoseconds_of_nested_int96_are_not_cut_off(wrap: str, tmp_path: Path) -> None:
+    values = [1500, 2000, None, 3_000_001, 4000]
+
+    def nested(value: int | None) -> Any:
+        match wrap:
+            case "struct":
+                return {"t": value}
+            case "list":
+                return [2000, value]
+            case "map":
+                return [("k", value)]
+        return [{"t": value}, {"t": 1000}]
+
+    stamp, inner = pa.timestamp("ns"), pa.struct([("t", pa.timestamp("ns"))])
+    kinds = {"struct": inner, "list": pa.list_(stamp), "map": pa.map_(pa.string(), stamp)}
+    column = pa.array([nested(v) for v in values], kinds.get(wrap, pa.list_(inner)))
+    rows = pa.table({"id": list("abcde"), "s": column})
+    path = put(tmp_path / "in", "a.parquet", rows, 1)
+    pq.write_table(rows, path, use_deprecated_int96_timestamps=True, row_group_size=3)
+    os.utime(path, (1000, 1000))
+    table = pyhudi.create_table(tmp_path / "t", pa.schema({"id": pa.string()}), record_key="id")
+    report = Stream(FileSource(tmp_path / "in"), table, bad_rows="skip").run_once()
+    assert report is not None and report.rejected == 2
+    found = pyhudi.open_table(tmp_path / "t").scan(["id", "s"]).to_arrow()
+    assert found["id"].to_pylist() == ["b", "c", "e"]
+    assert found["s"].to_pylist() == rows.take([1, 2, 4])["s"].cast(found["s"].type).to_pylist()
+
+
+def _reads(rows: pa.Table, folder: Path, known: pa.Schema) -> tuple[int, pa.Table]:
+    """Rejected rows of an Arrow file, and what the table has of it."""
+    (folder / "in").mkdir(parents=True)
+    path = folder / "in/a.arrow"
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        writer.write_table(rows)
+    os.utime(path, (1000, 1000))
+    table = pyhudi.create_table(folder / "t", known, record_key="id")
+    report = Stream(FileSource(folder / "in"), table, bad_rows="skip").run_once()
+    assert report is not None
+    return report.rejected, pyhudi.open_table(folder / "t").scan(with_meta=False).to_arrow()
+
+
+_WRAPPERS: dict[str, tuple[Any, Any]] = {
+    "struct": (lambda kind: pa.struct([("s", kind)]), lambda value: {"s": value}),
+    "list": (pa.list_, lambda value: [value]),
+    "map": (lambda kind: pa.map_(pa.string(), kind), lambda value: [("k", value)]),
+}
+
+
+@pytest.mark.parametrize("outer", _WRAPPERS)
+@pytest.mark.parametrize("inner", _WRAPPERS)
+def test_a_new_field_at_any_depth_is_added_or_its_rows_are_bad(
+    outer: str, inner: str, tmp_path: Path
+) -> None:
+    (kind_of, value_of), (inner_kind_of, inner_value_of) = _WRAPPERS[outer], _WRAPPERS[inner]
+    old, new = (pa.struct([(n, pa.int64()) for n in names]) for names in ("x", "xy"))
+    given = [{"x": 1, "y": 2}, {"x": 3, "y": None}, None]
+    column = pa.array(
+        [value_of(inner_value_of(value)) for value in given], kind_of(inner_kind_of(new))
+    )
+    rows = pa.table({"id": ["a", "b", "c"], "m": column})
+    known = pa.schema({"id": pa.string(), "m": kind_of(inner_kind_of(old))})
+    rejected, found = _reads(rows, tmp_path, known)
+    assert rejected == 0 and found["m"].to_pylist() == column.to_pylist()
+    strict = columns_fit(rows.schema, known, SchemaRules(SchemaMode.STRICT))
+    [refused] = strict.refused
+    assert rows_with(rows, refused.steps).tolist() == [True, False, False]
+    assert rows_with(rows.slice(1), refused.steps).tolist() == [False, False]
+    short = [value_of(inner_value_of(value)) for value in ({"x": 3}, None)]
+    assert strict.shaped(rows.slice(1))["m"].to_pylist() == short
+
+
+def _below_nulls(kind: str) -> tuple[pa.Array, pa.DataType]:
+    """A column with a value below a null that its column does not have, and the column's type."""
+    values, mask = pa.array([1, 2**40, 3]), pa.array([False, True, False])
+    offsets = pa.array([0, 1, 2, 3], pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, values, mask=mask)
+    match kind:
+        case "struct":
+            made = pa.StructArray.from_arrays([values], ["x"], mask=mask)
+            return made, pa.struct([("x", pa.int32())])
+        case "list":
+            return lists, pa.list_(pa.int32())
+        case "fixed-size list":
+            made = pa.FixedSizeListArray.from_arrays(values, 1, mask=mask)
+            return made, pa.list_(pa.int32())
+    entries = pa.StructArray.from_arrays(
+        [pa.array(["k"] * 3), values],
+        fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.int64())],
+    )
+    kind_ = pa.map_(pa.string(), pa.int64())
+    made = pa.Array.from_buffers(kind_, 3, lists.buffers()[:2], 1, 0, [entries])
+    return made, pa.map_(pa.string(), pa.int32())
+
+
+@pytest.mark.parametrize("kind", ["struct", "list", "fixed-size list", "map"])
+def test_values_below_nulls_are_not_read(kind: str, tmp_path: Path) -> None:
+    column, stored = _below_nulls(kind)
+    rows = pa.table({"id": ["a", "b", "c"], "v": column})
+    rejected, found = _reads(rows, tmp_path, pa.schema({"id": pa.string(), "v": stored}))
+    assert rejected == 0 and found["v"].to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["x", "1", "2"], pa.string_view()),
+        pa.array([b"x", b"1", b"2"], pa.binary_view()),
+        pc.run_end_encode(pa.array(["x", "1", "2"])),
+        pa.array(["x", "1", "2"]).dictionary_encode(),
+        pa.array([["x"], ["1"], ["2"]], pa.list_(pa.string_view())),
+        pa.array([["x"], ["1"], ["2"]], pa.list_view(pa.string())),
+        pa.array([{"s": "x"}, {"s": "1"}, {"s": "2"}], pa.struct([("s", pa.string_view())])),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_bad_row_is_one_row_whatever_the_encoding_of_text(column: Any, tmp_path: Path) -> None:
+    known = pa.schema({"id": pa.string(), "n": pa.int64()})
+    rows = pa.table({"id": ["a", None, "c"], "n": pa.array(["1", "2", "x"]), "v": column})
+    rejected, found = _reads(rows, tmp_path, known)
+    assert rejected == 2
+    assert found.select(["id", "n"]).to_pylist() == [{"id": "a", "n": 1}]
+    assert found["v"].to_pylist() == column.to_pylist()[:1]
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "kind"),
+    [
+        (2**53 + 1, pa.int64(), pa.float64()),
+        (2**40 + 1, pa.int64(), pa.float32()),
+        (1500, pa.timestamp("ns"), STAMP),
+    ],
+)
+def test_a_bad_value_of_a_dictionary_is_that_of_its_rows(
+    value: int, source: pa.DataType, kind: pa.DataType, tmp_path: Path
+) -> None:
+    column = pa.array([value, 2000], pa.int64()).cast(source).dictionary_encode()
+    rows = pa.table({"id": ["a", "b"], "v": column})
+    rejected, found = _reads(rows, tmp_path, pa.schema({"id": pa.string(), "v": kind}))
+    assert rejected == 1 and found["id"].to_pylist() == ["b"]
