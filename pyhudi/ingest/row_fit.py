@@ -370,7 +370,7 @@ def _common_parts(
     if all(map(pt.is_map, kinds)):
         known_item, item, *own = (pa.field(_VALUE, kind.item_type) for kind in kinds)
         return pa.map_(known.key_type, _common(known_item, item, pa.schema(own)).type)
-    return known if stored is None else stored
+    return plain_type(known) if stored is None else stored
 
 
 def check_parts(

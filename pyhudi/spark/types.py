@@ -166,7 +166,9 @@ def _widened(table: pa.Table) -> pa.Table:
     return table
 
 
-def check_types(stored: pa.Schema, schema: sql.StructType) -> None:
+def check_types(
+    stored: pa.Schema, schema: sql.StructType, *, hint: str = "omit schema(), or cast afterwards"
+) -> None:
     """Raise SchemaError unless Spark's types are those of the stored columns."""
     pairs = [
         (theirs.name, theirs.dataType, ours.dataType)
@@ -181,5 +183,5 @@ def check_types(stored: pa.Schema, schema: sql.StructType) -> None:
         raise SchemaError(
             "the given schema does not match the table",
             columns="; ".join(wrong),
-            hint="omit schema(), or cast afterwards",
+            hint=hint,
         )

@@ -398,6 +398,36 @@ def test_rows_of_files_without_a_common_type_are_rejected(tmp_path: Path) -> Non
     assert row["reason"] == "column id: not a value of type string"
 
 
+@pytest.mark.parametrize("bad_rows", ["fail", "skip"])
+def test_json_files_for_a_table_with_a_map_column_end_the_run(
+    bad_rows: Any, tmp_path: Path
+) -> None:
+    schema = pa.schema({"id": pa.string(), "m": pa.map_(pa.string(), pa.int64())})
+    table = pyhudi.create_table(tmp_path / "t", schema, record_key="id")
+    put(tmp_path / "in", "a.json", b'{"id": "a"}\n{"id": "b"}\n', 0)
+    with pytest.raises(SchemaError, match="map column"):
+        Stream(FileSource(tmp_path / "in"), table, bad_rows=bad_rows).run_once()
+    assert not pyhudi.open_table(tmp_path / "t").timeline.commits
+
+
+def test_numbers_as_times_do_not_depend_on_the_batches(tmp_path: Path) -> None:
+    found = []
+    put(
+        tmp_path / "in",
+        "a.parquet",
+        pa.table({"id": ["a"], "v": pa.array([1000], pa.timestamp("ns"))}),
+        0,
+    )
+    put(tmp_path / "in", "b.parquet", pa.table({"id": ["b"], "v": [20_000]}), 1)
+    for rows_max in (None, 1):
+        path = tmp_path / f"t{len(found)}"
+        table = pyhudi.create_table(path, pa.schema({"id": pa.string()}), record_key="id")
+        Stream(FileSource(tmp_path / "in"), table, max_rows=rows_max).run()
+        rows = pyhudi.open_table(path).scan(["id", "v"]).to_arrow().sort_by("id")
+        found.append(rows["v"].cast(pa.int64()).to_pylist())
+    assert found == [[1, 20_000], [1, 20_000]]
+
+
 def test_files_whose_structs_conflict_lose_no_field(tmp_path: Path) -> None:
     put(tmp_path, "a.parquet", pa.table({"d": [{"q": 1}], "l": [[{"q": 1}]]}), 1)
     put(

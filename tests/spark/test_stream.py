@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 import pyhudi
 from pyhudi.errors import (
     OptionError,
+    SchemaError,
     SnapshotExpiredError,
     StorageError,
     UserError,
@@ -305,3 +306,23 @@ def test_only_transient_failures_are_retried() -> None:
     with pytest.raises(UserError):
         attempted(lambda: fails(UserError("no"), 9), options)
     assert len(tries) == 1
+
+
+@pytest.mark.parametrize("change", ["widen", "rename"])
+def test_a_stream_whose_columns_change_says_to_start_it_again(change: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    rows = pa.table({"id": ["k1"], "n": pa.array([1], pa.int32())})
+    table = pyhudi.create_table(path, rows.schema, record_key="id", name="t")
+    table.upsert(rows)
+    running = reader(path)
+    at = running.latestOffset(running.initialOffset(), ALL)
+    if change == "widen":
+        more = pa.table({"id": ["k2"], "n": [1 << 40]})
+        pyhudi.open_table(path).upsert(more, schema_mode="widen")
+    else:
+        pyhudi.sql("alter table t rename column n to m", tables={"t": path})
+        pyhudi.open_table(path).upsert(rows.rename_columns(["id", "m"]))
+    end = running.latestOffset(at, ALL)
+    with pytest.raises(SchemaError, match="start the query again"):
+        read(running, at, end)
+    assert read(reader(path), at, end) in ("k1", "k2")

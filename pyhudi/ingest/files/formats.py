@@ -26,6 +26,7 @@ from pyhudi.formats.schema_conform import conform, map_values
 from pyhudi.ingest.files.avro_files import avro_batches, avro_facts
 from pyhudi.ingest.files.csv_rows import CsvDialect, Opener, csv_batches, csv_facts
 from pyhudi.ingest.files.json_lines import json_batches, json_facts
+from pyhudi.ingest.message_formats.json_values import check_json_columns
 from pyhudi.ingest.source import RejectedRows
 
 FORMATS: Final = ("parquet", "arrow", "avro", "orc", "csv", "json")
@@ -102,9 +103,12 @@ def file_facts(
     count: whether the number of rows is needed; of CSV it is the number of lines.
 
     Reads the footer or the header; of CSV one block, or all to count; JSON lines whole, a block at
-    a time.  Raises CorruptFileError for a file that is not of its format.
+    a time.  Raises CorruptFileError for a file that is not of its format, SchemaError for JSON if
+    the table has columns that JSON cannot fill.
     """
     name = form.of(path)
+    if name == "json":
+        check_json_columns(known)
     with _typed(name, path):
         match name:
             case "parquet":

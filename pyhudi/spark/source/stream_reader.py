@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.errors import OptionError, SnapshotExpiredError
+from pyhudi.errors import OptionError, SchemaError, SnapshotExpiredError
 from pyhudi.options import HollowCommitPolicy, Options, parse_options
 from pyhudi.read.changes.incremental import ChangeRange, range_filter
 from pyhudi.read.positions import as_position
@@ -47,6 +47,10 @@ _START: Final = "hoodie.datasource.streaming.startOffset"
 _NO_LIMIT: Final = (1 << 63) - 1
 _MOVES_ROWS: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Operations of commits that change no rows."""
+_CHANGED: Final = (
+    "if the columns of the table have changed, start the query again: it goes on from its "
+    "checkpoint; a schema() that is given needs the types of the table"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,14 @@ def plan_changes(
     since: Position,
     until: Position,
 ) -> ScanPlan:
-    """The changes between two offsets.  Raises SnapshotExpiredError."""
+    """The changes between two offsets.
+
+    Raises SnapshotExpiredError, SchemaError if the table has not the columns of the stream.
+    """
+    if lacking := sorted(set(schema.names) - set(state.schema().names)):
+        raise SchemaError(
+            "the table has no such columns any more", columns=", ".join(lacking), hint=_CHANGED
+        )
     changes = ChangeRange(
         since, until, HollowCommitPolicy.BLOCK, settings.options.read.partition_glob
     )
@@ -249,7 +260,7 @@ def plan_changes(
         where = range_filter(state, changes)
         now = replace(request, where=where, changes=replace(changes, until=None))
         plan = plan_scan(state, now)
-    check_types(plan.schema, schema)
+    check_types(plan.schema, schema, hint=_CHANGED)
     return plan
 
 
