@@ -281,7 +281,7 @@ def _merged_already(inventory: TableInventory, pending: Instant) -> Iterator[Fin
         for group in commit.replaced_groups
     }
     try:
-        found = [*lacking_bases(inventory.log, pending, inventory.view(), replaced)]
+        found = [*lacking_bases(inventory.log, pending, inventory.view(), replaced=replaced)]
     except CorruptFileError:  # a torn plan or archive, which other checks report
         return
     if not found:

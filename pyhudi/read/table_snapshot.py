@@ -147,6 +147,7 @@ class TableState:
         Raises CorruptFileError if a pending compaction merges a base file that is gone.
         """
         replaced = None if self.past is None else self.past.replaced
+        chosen = None if partitions is None else frozenset(partitions)
         view = load_view(
             self.log,
             self.timeline,
@@ -157,9 +158,7 @@ class TableState:
             archive=self.archive,
             replaced=replaced,
         )
-        check_compacted_bases(
-            self.log, self.timeline, view, partitions=partitions, replaced=replaced
-        )
+        check_compacted_bases(self.log, self.timeline, view, partitions=chosen, replaced=replaced)
         return with_sources(view, self.sources)
 
     def visibility(self, *, limit: InstantTime | None = None) -> Visibility:

@@ -142,23 +142,30 @@ def load_view(
 
 
 def lacking_bases(
-    log: TimelineLog, plan: Instant, view: TableView, replaced: Mapping[FileGroupId, InstantTime]
+    log: TimelineLog,
+    plan: Instant,
+    view: TableView,
+    *,
+    replaced: Mapping[FileGroupId, InstantTime],
+    partitions: Container[str] | None = None,
 ) -> Iterator[CompactionOperation]:
     """The operations of a pending compaction whose base files a reader of the view would see, but
     that are gone.
 
     A base file is cleaned only after the compaction that merges it: where the compaction is
     pending, the file that completed it is lost, and with it the rows of the file group.  replaced:
-    file groups removed from the table, and when.
+    file groups removed from the table, and when.  partitions: of the view (None: all).
     """
     for each in log.plan(plan, CompactionPlan.from_record).operations:
-        name, ended = parse_data_file(each.base_file or ""), replaced.get(each.group)
-        if name is None or not view.visibility.sees(name.instant):
-            continue
-        if ended is not None and view.visibility.sees(ended):
+        if partitions is not None and each.group.partition not in partitions:
             continue
         known = view.groups.get(each.group)
-        if known is None or all(s.base is None or s.base.name != name for s in known.slices):
+        bases = () if known is None else [str(s.base.name) for s in known.slices if s.base]
+        if each.base_file is None or each.base_file in bases:
+            continue
+        name, ended = parse_data_file(each.base_file), replaced.get(each.group)
+        is_replaced = ended is not None and view.visibility.sees(ended)
+        if name is not None and view.visibility.sees(name.instant) and not is_replaced:
             yield each
 
 
@@ -177,12 +184,11 @@ def check_compacted_bases(
     plans = [i for i in timeline.pending if i.action is Action.COMPACTION]
     gone = {**(replaced or {}), **replaced_groups(log, timeline)} if plans else {}
     for plan in plans:
-        for each in lacking_bases(log, plan, view, gone):
-            if partitions is None or each.group.partition in partitions:
-                raise CorruptFileError(
-                    "a base file that a pending compaction merges is gone",
-                    path=log.path(plan),
-                    partition=each.group.partition,
-                    base_file=each.base_file,
-                    hint="the file that completed the compaction may be lost: see doctor",
-                )
+        for each in lacking_bases(log, plan, view, replaced=gone, partitions=partitions):
+            raise CorruptFileError(
+                "a base file that a pending compaction merges is gone",
+                path=log.path(plan),
+                partition=each.group.partition,
+                base_file=each.base_file,
+                hint="the file that completed the compaction may be lost: see doctor",
+            )
