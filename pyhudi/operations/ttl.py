@@ -16,7 +16,7 @@ from pyhudi.read.table_snapshot import TableState
 from pyhudi.records import InstantTime
 from pyhudi.reports import Report
 from pyhudi.storage.filesystem import FileSystem
-from pyhudi.timeline.clock import days_ago, format_instant
+from pyhudi.timeline.clock import days_before, format_instant, system_clock
 from pyhudi.write.input.batch import NoRows
 from pyhudi.write.write_context import Operation, WriteRequest
 
@@ -42,7 +42,7 @@ class _Choice:
         self.notes: tuple[str, ...] = ()
 
     def __call__(self, state: TableState) -> tuple[str, ...]:
-        limit = format_instant(days_ago(self._options.days), state.zone)
+        limit = format_instant(days_before(system_clock(), self._options.days), state.zone)
         if self._options.rule is ExpiryRule.KEEP_BY_CREATION_TIME:
             since = _created(state)
         else:

@@ -42,7 +42,7 @@ from pyhudi.services.snapshot_pins import PinnedSnapshot, pinned_snapshots
 from pyhudi.storage.filesystem import FileSystem
 from pyhudi.table.file_group_view import FileSlice, TableView, build_view
 from pyhudi.table.timeline_facts import completion_times, pending_plans, replaced_groups
-from pyhudi.timeline.clock import days_ago, format_instant
+from pyhudi.timeline.clock import days_before, format_instant, system_clock
 from pyhudi.timeline.instant import Action, Instant, State
 from pyhudi.timeline.plans.cleaning import CleanPlan
 from pyhudi.timeline.plans.compaction import CompactionPlan
@@ -131,7 +131,7 @@ def earliest_retained(
         case CleaningPolicy.KEEP_LATEST_COMMITS:
             return earliest_to_retain(commits, pending, retained=rules.commits_retained)
         case CleaningPolicy.KEEP_LATEST_BY_HOURS:
-            oldest = days_ago(rules.hours_retained / 24)
+            oldest = days_before(system_clock(), rules.hours_retained / 24)
             limit = format_instant(oldest, zone)
             recent = [i for i in commits if i.time >= limit]
             return earliest_to_retain(commits, pending, retained=max(1, len(recent)))

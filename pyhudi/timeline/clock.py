@@ -11,7 +11,7 @@ from pyhudi.errors import UserError
 from pyhudi.records import InstantTime
 
 _WAIT_MAX: Final = timedelta(seconds=1)
-_AGES_DAYS: Final = 365_000
+_DAYS_MAX: Final = 365_000
 
 Clock = Callable[[], datetime]
 """The wall clock: the current time, with a time zone."""
@@ -31,9 +31,9 @@ def format_instant(at: datetime, zone: tzinfo | None) -> InstantTime:
     return digits_of(at.astimezone(zone))
 
 
-def days_ago(days: float) -> datetime:
-    """The moment so many days before now; none is more than a thousand years ago."""
-    return system_clock() - timedelta(days=min(days, _AGES_DAYS))
+def days_before(moment: datetime, days: float) -> datetime:
+    """The moment so many days before another, at most a thousand years."""
+    return moment - timedelta(days=min(days, _DAYS_MAX))
 
 
 def digits_of(moment: datetime) -> InstantTime:

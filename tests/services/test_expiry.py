@@ -11,7 +11,6 @@ import pytest
 import pyhudi
 from pyhudi.errors import OptionError
 from pyhudi.operations import ttl
-from pyhudi.timeline import clock
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("day", pa.string())])
 DAYS = "hoodie.partition.ttl.strategy.days.retain"
@@ -34,7 +33,7 @@ def table(tmp_path: Path) -> pyhudi.Table:
 
 def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     moment = datetime.now(UTC) + timedelta(days=days)
-    monkeypatch.setattr(clock, "system_clock", lambda: moment)
+    monkeypatch.setattr(ttl, "system_clock", lambda: moment)
 
 
 def test_partitions_end_a_number_of_days_after_their_last_commit(
