@@ -64,9 +64,9 @@ def test_rows_in_logs_count_as_written(
     assert table.expire_partitions().partitions == ("1", "3")
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize(("version", "later"), [(6, 6), (8, 8), (9, 9), (6, 9)])
 def test_rows_in_logs_of_archived_commits_count_as_written(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: int, later: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = pyhudi.create_table(
         tmp_path / "t", SCHEMA, record_key="id", partition_by="day", ordering="ts",
@@ -77,6 +77,8 @@ def test_rows_in_logs_of_archived_commits_count_as_written(
     )  # fmt: skip
     made.bulk_insert(rows(("a", "1"), ("b", "2"), ("c", "*")))
     young = made.upsert(rows(("a", "1")).set_column(1, "ts", pa.array([5]))).instant
+    if later != version:
+        made.upgrade(later)
     for ts in range(6, 14):
         made.upsert(rows(("b", "2")).set_column(1, "ts", pa.array([ts])))
     made.archive()
